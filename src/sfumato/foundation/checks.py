@@ -1,0 +1,108 @@
+"""Validation by keyword: every problem of a call is reported at once, and NaN always fails.
+
+>>> require_positive(epsilon=1.0, gamma=2.0)
+>>> require_positive(epsilon=-1.0, gamma=float("nan"))
+Traceback (most recent call last):
+    ...
+sfumato.foundation.errors.ParameterError: epsilon must be a finite number greater than 0, got -1.0; \
+gamma must be a finite number greater than 0, got nan
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Mapping
+
+from sfumato.foundation.errors import ParameterError
+
+LARGEST_EPSILON = 1e6
+"""Above this a nominal epsilon is a slip of the keyboard: it says nothing about privacy."""
+
+
+def _is_real(value: object) -> bool:
+    if isinstance(value, bool):
+        return False
+    try:
+        return math.isfinite(value)  # type: ignore[arg-type]
+    except TypeError:
+        return False
+
+
+def _require(accepts: Callable[[float], bool], wanted: str, values: Mapping[str, object]) -> None:
+    problems = [
+        f"{name} must be {wanted}, got {_shown(value)}"
+        for name, value in values.items()
+        if not (_is_real(value) and accepts(value))  # type: ignore[arg-type]
+    ]
+    if problems:
+        raise ParameterError("; ".join(problems))
+
+
+def _shown(value: object) -> str:
+    """Numbers are shown, anything else only by its type: a mistyped argument may hold private text."""
+    if value is None or isinstance(value, (bool, int, float)):
+        return repr(value)
+    try:
+        return repr(float(value))  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return f"a value of type {type(value).__name__}"
+
+
+def require_positive(**values: object) -> None:
+    """Every value is a finite number greater than zero."""
+    _require(lambda v: v > 0, "a finite number greater than 0", values)
+
+
+def require_non_negative(**values: object) -> None:
+    """Every value is a finite number, zero or greater."""
+    _require(lambda v: v >= 0, "a finite number, 0 or greater", values)
+
+
+def require_epsilon(**values: object) -> None:
+    """Every value is a usable epsilon: positive, finite and not absurdly large."""
+    _require(lambda v: 0 < v <= LARGEST_EPSILON, f"greater than 0 and at most {LARGEST_EPSILON:.0e}", values)
+
+
+def require_probability(**values: object) -> None:
+    """Every value lies strictly between 0 and 1."""
+    _require(lambda v: 0 < v < 1, "strictly between 0 and 1", values)
+
+
+def require_share(**values: object) -> None:
+    """Every value lies between 0 and 1, both included."""
+    _require(lambda v: 0 <= v <= 1, "between 0 and 1", values)
+
+
+def require_count(**values: object) -> None:
+    """Every value is a whole number, one or greater."""
+    _require(lambda v: v >= 1 and v == int(v), "a whole number, 1 or greater", values)
+
+
+def require_one_of(allowed: Collection[str], **values: object) -> None:
+    """Every value is one of the allowed names."""
+    problems = []
+    for name, value in values.items():
+        if value not in allowed:
+            shown = repr(value) if isinstance(value, str) and len(value) <= 40 else _shown(value)
+            problems.append(f"{name} must be one of {', '.join(sorted(allowed))}; got {shown}")
+    if problems:
+        raise ParameterError("; ".join(problems))
+
+
+def gather(*checks: Callable[[], None]) -> None:
+    """Run several checks and report all their problems in one error.
+
+    >>> gather(lambda: require_positive(epsilon=0.0), lambda: require_share(mix=2))
+    Traceback (most recent call last):
+        ...
+    sfumato.foundation.errors.ParameterError: epsilon must be a finite number greater than 0, got 0.0; \
+mix must be between 0 and 1, got 2
+    """
+    problems = []
+    for check in checks:
+        try:
+            check()
+        except ParameterError as error:
+            problems.append(str(error))
+    if problems:
+        raise ParameterError("; ".join(problems))

@@ -1,0 +1,204 @@
+"""Where random numbers come from.
+
+A *source* hands out uniform 64-bit integers and nothing else; mechanisms turn them into draws with integer
+arithmetic.  There are two sources:
+
+* :class:`SystemSource` reads the operating system's cryptographic generator.
+* :class:`RunKey` derives the numbers of record *i* of a run from a secret 256-bit key and *i* (SHAKE-256 as a
+  pseudo-random function).  A retried record or a recomputed partition therefore gives the same output: noise is
+  never drawn twice for one release.  Whoever knows the key can undo the noise, so it stays with the data owner.
+
+A run key made from a small seed (:meth:`RunKey.from_seed`) is for experiments; it says ``secure = False`` and so
+does every guarantee that rests on it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import os
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.foundation.errors import ParameterError
+
+UInt64Array = npt.NDArray[np.uint64]
+KEY_BYTES = 32
+
+
+@runtime_checkable
+class Source(Protocol):
+    """Uniform 64-bit integers for a known number of draws."""
+
+    @property
+    def secure(self) -> bool:
+        """Whether the stream is unpredictable to everyone who does not hold a secret key."""
+        ...
+
+    def uint64(self, count: int) -> UInt64Array:
+        """The next ``count`` integers of the stream."""
+        ...
+
+    def again(self, positions: npt.NDArray[np.intp], attempt: int) -> UInt64Array:
+        """One further integer for each draw (by its position in the last call) that was rejected."""
+        ...
+
+
+class SystemSource:
+    """The operating system's cryptographic generator; safe to share between threads and after a fork.
+
+    >>> SystemSource().uint64(3).dtype
+    dtype('uint64')
+    """
+
+    secure = True
+
+    def uint64(self, count: int) -> UInt64Array:
+        """Return ``count`` fresh integers."""
+        return np.frombuffer(os.urandom(8 * count), dtype="<u8").astype(np.uint64, copy=False)
+
+    def again(self, positions: npt.NDArray[np.intp], attempt: int) -> UInt64Array:
+        """Return fresh integers for rejected draws."""
+        return self.uint64(len(positions))
+
+
+class StreamSource:
+    """The pseudo-random stream of one record: number *i* is a pure function of (key, label, i)."""
+
+    _BLOCK = 1024
+
+    def __init__(self, prefix: bytes, secure: bool) -> None:
+        self._prefix = prefix
+        self._position = 0
+        self._last_start = 0
+        self.secure = secure
+
+    def _block(self, block: int, count: int) -> bytes:
+        return hashlib.shake_256(self._prefix + block.to_bytes(8, "little")).digest(8 * count)
+
+    def uint64(self, count: int) -> UInt64Array:
+        """Return the next ``count`` integers; how calls are split does not change the stream."""
+        start, stop = self._position, self._position + count
+        first, offset = divmod(start, self._BLOCK)
+        pieces = []
+        for block in range(first, -(-stop // self._BLOCK)):
+            pieces.append(self._block(block, min(self._BLOCK, stop - block * self._BLOCK)))
+        self._position, self._last_start = stop, start
+        stream = np.frombuffer(b"".join(pieces), dtype="<u8").astype(np.uint64, copy=False)
+        return stream[offset:]
+
+    def again(self, positions: npt.NDArray[np.intp], attempt: int) -> UInt64Array:
+        """Return the integer that replaces each rejected one: it depends on the draw and the attempt only."""
+        label = self._prefix + b"again" + attempt.to_bytes(4, "little")
+        numbers = [
+            int.from_bytes(
+                hashlib.shake_256(label + (self._last_start + int(p)).to_bytes(8, "little")).digest(8), "little"
+            )
+            for p in positions
+        ]
+        return np.array(numbers, dtype=np.uint64)
+
+
+class BatchSource:
+    """The streams of several records side by side, so that their draws can be made in one go.
+
+    Draw *j* of record *i* takes the number it would have taken had the record been drawn alone.
+    """
+
+    def __init__(self, streams: Sequence[StreamSource], counts: Sequence[int]) -> None:
+        self._streams = streams
+        self._counts = counts
+        self._starts = np.concatenate([[0], np.cumsum(np.asarray(counts, dtype=np.intp))])
+        self.secure = all(stream.secure for stream in streams)
+
+    def uint64(self, count: int) -> UInt64Array:
+        """Return the numbers of all records, one after the other; ``count`` is their total."""
+        if count != self._starts[-1]:
+            raise ParameterError(f"this batch draws {self._starts[-1]} numbers at a time, got {count}")
+        pieces = [stream.uint64(n) for stream, n in zip(self._streams, self._counts, strict=True)]
+        return np.concatenate(pieces) if pieces else np.empty(0, dtype=np.uint64)
+
+    def again(self, positions: npt.NDArray[np.intp], attempt: int) -> UInt64Array:
+        """Return the numbers that replace rejected ones, each from its own record's stream."""
+        records = np.searchsorted(self._starts, positions, side="right") - 1
+        numbers = [
+            self._streams[record].again(np.array([position - self._starts[record]]), attempt)[0]
+            for record, position in zip(records.tolist(), positions.tolist(), strict=True)
+        ]
+        return np.array(numbers, dtype=np.uint64)
+
+
+@dataclass(frozen=True)
+class RunKey:
+    """A secret key from which the noise of every record of a run follows.
+
+    >>> key = RunKey.from_seed(7)
+    >>> bool((key.record(3).uint64(5) == key.record(3).uint64(5)).all())
+    True
+    >>> key.secure
+    False
+    """
+
+    secret: bytes = field(repr=False)
+    secure: bool = True
+
+    def __post_init__(self) -> None:
+        if len(self.secret) != KEY_BYTES:
+            raise ParameterError(f"a run key has {KEY_BYTES} bytes, got {len(self.secret)}")
+
+    @classmethod
+    def generate(cls) -> RunKey:
+        """Return a fresh secret key."""
+        return cls(secrets.token_bytes(KEY_BYTES))
+
+    @classmethod
+    def from_seed(cls, seed: int) -> RunKey:
+        """Return the key of a small public seed: repeatable, and without any secrecy."""
+        return cls(hashlib.sha256(b"sfumato seed %d" % seed).digest(), secure=False)
+
+    def record(self, number: int, purpose: str = "word") -> StreamSource:
+        """Return the stream of record ``number``; unlike purposes have independent streams."""
+        return self.stream(purpose, number.to_bytes(8, "little"))
+
+    def stream(self, purpose: str, label: bytes) -> StreamSource:
+        """Return the stream named by ``purpose`` and ``label``."""
+        name = purpose.encode()
+        return StreamSource(self.secret + len(name).to_bytes(2, "little") + name + label, self.secure)
+
+    def records(self, numbers: Sequence[int], counts: Sequence[int], purpose: str = "word") -> BatchSource:
+        """Return the streams of several records, ``counts[i]`` draws from record ``numbers[i]``."""
+        return BatchSource([self.record(number, purpose) for number in numbers], counts)
+
+
+def below(source: Source, bounds: UInt64Array) -> UInt64Array:
+    """Return one exactly uniform integer in ``[0, bound)`` for each bound, by rejection.
+
+    Every element takes one 64-bit number of the stream, in order; elements that fall in the top part of the 64-bit
+    range, which would bias the remainder, draw again.
+
+    >>> below(RunKey.from_seed(1).record(0), np.array([1, 1], dtype=np.uint64)).tolist()
+    [0, 0]
+    """
+    if len(bounds) == 0:
+        return np.empty(0, dtype=np.uint64)
+    if not bounds.all():
+        raise ParameterError("every bound must be at least 1")
+    result = np.empty(len(bounds), dtype=np.uint64)
+    todo = np.arange(len(bounds))
+    numbers = source.uint64(len(bounds))
+    for attempt in itertools.count(1):
+        bound = bounds[todo]
+        # 2**64 mod bound, computed inside 64 bits: the numbers of that top part are rejected.
+        excess = (~bound + np.uint64(1)) % bound
+        accepted = numbers <= ~excess
+        result[todo[accepted]] = numbers[accepted] % bound[accepted]
+        todo = todo[~accepted]
+        if len(todo) == 0:
+            break
+        numbers = source.again(todo, attempt)
+    return result

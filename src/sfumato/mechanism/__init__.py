@@ -1,0 +1,1 @@
+"""Mechanisms: randomised maps from words to words, each with a guarantee."""

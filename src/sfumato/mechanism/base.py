@@ -1,0 +1,164 @@
+"""What a mechanism is, and the integer tables most of them are made of.
+
+A table mechanism has a row of integer weights for every input word.  A draw takes a uniform integer below the row's
+total (by rejection, from a cryptographic source) and finds the cell it falls in: no floating point is involved once the
+integers stand, so the distribution that was certified is the one that runs.
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from sfumato.foundation.errors import ParameterError
+from sfumato.foundation.guarantee import Guarantee
+from sfumato.foundation.randomness import Source, UInt64Array, below
+from sfumato.mechanism.rowstore import RowStore
+from sfumato.space import Space
+from sfumato.space.metric import IndexArray
+
+UNKNOWN = -1
+"""The id of a word that is not an input of a mechanism; it is replaced by a draw that does not depend on it."""
+
+
+@runtime_checkable
+class Mechanism(Protocol):
+    """A finished, read-only randomised map from words to words."""
+
+    @property
+    def space(self) -> Space:
+        """The public space the ids refer to."""
+        ...
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is promised about a single word."""
+        ...
+
+    def sample(self, ids: IndexArray, source: Source) -> IndexArray:
+        """Draw an output word for every input word; ids are positions in the space, or :data:`UNKNOWN`."""
+        ...
+
+
+@dataclass(frozen=True)
+class Row:
+    """The exact distribution of one input word."""
+
+    cells: IndexArray = field(repr=False)
+    """Positions of the output words in the space."""
+    weights: UInt64Array = field(repr=False)
+    total: int
+
+    def probability(self, position: int) -> Fraction:
+        """Return the exact probability of an output word."""
+        weight = int(self.weights[self.cells == position].sum(dtype=object) or 0)
+        return Fraction(weight, self.total)
+
+    @cached_property
+    def probabilities(self) -> np.ndarray[Any, np.dtype[np.float64]]:
+        """All probabilities, as floats and in the order of :attr:`cells`."""
+        return self.weights.astype(np.float64) / float(self.total)
+
+
+class TableMechanism(ABC):
+    """A mechanism with a row of integer weights for every input word.
+
+    Rows are compiled when a word first occurs and kept within a memory limit; a row is the same whenever it is compiled.
+    """
+
+    def __init__(
+        self, space: Space, inputs: IndexArray, outputs: IndexArray, guarantee: Guarantee, row_memory: int = 2**29
+    ) -> None:
+        self.space = space
+        self.inputs = _frozen(inputs)
+        self.outputs = _frozen(outputs)
+        self.guarantee = guarantee
+        self._is_input = np.zeros(len(space) + 1, dtype=bool)  # the last place stands for UNKNOWN
+        self._is_input[self.inputs] = True
+        self._row_memory = row_memory
+        self._store = RowStore(len(space), row_memory)
+        self._lock = threading.Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the rows that were compiled: which ones is a trace of the text."""
+        state = self.__dict__.copy()
+        del state["_store"], state["_lock"]
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._store = RowStore(len(self.space), self._row_memory)
+        self._lock = threading.Lock()
+
+    @abstractmethod
+    def weights(self, ids: IndexArray) -> UInt64Array:
+        """Integer weights of the rows of input words: one row each, one column for each cell."""
+
+    def cells(self, ids: IndexArray) -> IndexArray | None:
+        """Positions of the output words of each row, or None where every row covers :attr:`outputs` in order."""
+        return None
+
+    def row(self, word: str) -> Row:
+        """Return the exact distribution of one input word.
+
+        The word must be an input of this mechanism.
+        """
+        ids = self.space.positions([word])
+        if not self._is_input[ids[0]]:
+            raise ParameterError("the word is in the space but not among this mechanism's inputs")
+        cells = self.cells(ids)
+        weights = self.weights(ids)[0]
+        return Row(self.outputs if cells is None else cells[0], weights, int(weights.sum(dtype=object)))
+
+    def sample(self, ids: IndexArray, source: Source) -> IndexArray:
+        """Draw an output word for every input word."""
+        ids = np.where(self._is_input[ids], ids, UNKNOWN)
+        with self._lock:
+            rows = self._store.rows(ids[ids != UNKNOWN], self._compile_rows)
+        totals = rows.totals_of(ids)
+        totals[ids == UNKNOWN] = len(self.outputs)
+        numbers = below(source, totals)
+        drawn = np.empty(len(ids), dtype=np.intp)
+        unknown = ids == UNKNOWN
+        drawn[unknown] = self.outputs[numbers[unknown].astype(np.intp)]
+        known = np.flatnonzero(~unknown)
+        cells, missed = rows.find(ids[known], numbers[known])
+        drawn[known] = cells
+        if len(missed):
+            places = known[missed]
+            drawn[places] = self._find_in_tails(ids[places], numbers[places] - rows.head_of(ids[places]))
+        return drawn
+
+    def _compile_rows(self, ids: IndexArray) -> tuple[IndexArray, UInt64Array]:
+        cells = self.cells(ids)
+        weights = self.weights(ids)
+        if cells is None:
+            cells = np.broadcast_to(self.outputs, weights.shape)
+        return cells, weights
+
+    def _find_in_tails(self, ids: IndexArray, numbers: UInt64Array) -> IndexArray:
+        """Find the cells of draws that fell into the part of a row that is not kept in memory."""
+        drawn = np.empty(len(ids), dtype=np.intp)
+        distinct, which = np.unique(ids, return_inverse=True)
+        step = max(1, 4_000_000 // max(len(self.outputs), 1))
+        for start in range(0, len(distinct), step):
+            chosen = distinct[start : start + step]
+            cells, weights = self._compile_rows(chosen)
+            tails = np.where(RowStore.in_head(weights), np.uint64(0), weights)
+            for offset, row in enumerate(tails):
+                draws = np.flatnonzero(which == start + offset)
+                cumulative = np.cumsum(row, dtype=np.uint64)
+                drawn[draws] = cells[offset][np.searchsorted(cumulative, numbers[draws], side="right")]
+        return drawn
+
+
+def _frozen(positions: IndexArray) -> IndexArray:
+    positions = np.array(positions, dtype=np.intp)
+    positions.flags.writeable = False
+    return positions

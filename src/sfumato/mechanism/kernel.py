@@ -1,0 +1,166 @@
+"""The exponential kernel w(y) exp(-rate min(d(x, y), gamma)) over a space, in blocks.
+
+TEM, SanText and all their tunings are this kernel with different rates and output weights, each row divided by its own
+sum Z(x).  For input words x, x' and any output y the triangle inequality gives
+
+    ln P(y|x) / P(y|x')  <=  rate d_gamma(x, x') + ln Z(x') - ln Z(x),      d_gamma = min(d, gamma),
+
+with equality at y = x, whatever the weights are.  So the *realised* epsilon, the least one for which the promise
+``epsilon d_gamma`` is true, is  rate + max |ln Z(x) - ln Z(x')| / d_gamma(x, x')  over pairs of input words: a computation
+over pairs, not over triples.  :func:`certify` computes it with every rounding error added.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from sfumato.mechanism.integers import rounding_loss
+from sfumato.space import Space
+from sfumato.space.metric import FloatArray, Geometry, IndexArray, in_threads, row_blocks
+
+Tick = Callable[[int], None]
+_ULP = 2.0**-52
+
+
+@dataclass(frozen=True, eq=False)
+class Ground:
+    """The public things a kernel stands on: input and output points of a space, and the truncation gamma."""
+
+    space: Space
+    inputs: IndexArray
+    outputs: IndexArray
+    gamma: float
+
+    @property
+    def geometry(self) -> Geometry:
+        """Distances of the space's points."""
+        return self.space.geometry
+
+    @cached_property
+    def input_points(self) -> IndexArray:
+        """Distinct points of the input words."""
+        return np.unique(self.space.points[self.inputs])
+
+    @cached_property
+    def _output_points(self) -> tuple[IndexArray, IndexArray, IndexArray]:
+        return np.unique(self.space.points[self.outputs], return_inverse=True, return_counts=True)
+
+    @property
+    def output_points(self) -> IndexArray:
+        """Distinct points of the output words."""
+        return self._output_points[0]
+
+    @property
+    def multiplicity(self) -> IndexArray:
+        """How many output words lie on each output point."""
+        return self._output_points[2]
+
+    def to_words(self, per_point: FloatArray) -> FloatArray:
+        """Spread a value per output point over its words (the last axis)."""
+        return np.asarray(per_point[..., self._output_points[1].ravel()])
+
+    @cached_property
+    def every_output_is_a_point(self) -> bool:
+        """Whether output points, in order, are exactly the output words."""
+        return bool(
+            (self.multiplicity == 1).all() and (self._output_points[1].ravel() == np.arange(len(self.outputs))).all()
+        )
+
+    @cached_property
+    def reach(self) -> float:
+        """The greatest distance that is charged: gamma or the diameter, whichever is less."""
+        return min(self.gamma, self.space.statistics.diameter)
+
+    def kernel(self, points: IndexArray | slice, rate: float) -> FloatArray:
+        """Return exp(-rate d_gamma) between some points and all output points."""
+        columns = slice(None) if len(self.output_points) == len(self.geometry) else self.output_points
+        block = self.geometry.block(points, columns)
+        if self.gamma < self.space.statistics.diameter:
+            np.minimum(block, self.gamma, out=block)
+        block *= -rate
+        return np.asarray(np.exp(block, out=block))
+
+    def times(self, vector: FloatArray, rate: float, points: IndexArray, threads: int, tick: Tick | None) -> FloatArray:
+        """Return K v for the rows of some points, never holding more than a few blocks of K."""
+
+        def work(rows: slice) -> FloatArray:
+            product = self.kernel(points[rows], rate) @ vector
+            if tick:
+                tick(rows.stop - rows.start)
+            return np.asarray(product)
+
+        return np.concatenate(list(in_threads(work, row_blocks(len(points), len(self.output_points)), threads)))
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """An upper bound on the realised epsilon of the integers that run, and where it is attained."""
+
+    epsilon: float
+    first: int
+    """An input word (by position in the space) of the worst pair; -1 where there is only one point."""
+    second: int
+
+
+def log_sums(ground: Ground, weights: FloatArray, rate: float, threads: int, tick: Tick | None = None) -> FloatArray:
+    """Return ln Z for every input point; ``weights`` are per output point."""
+    return np.asarray(np.log(ground.times(weights, rate, ground.input_points, threads, tick)))
+
+
+def loss_allowance(ground: Ground, rate: float) -> float:
+    """Return what integer rounding and floating-point distances can add to a log-ratio."""
+    statistics = ground.space.statistics
+    distance_error = max(ground.geometry.error(statistics.least_distance), ground.geometry.error(statistics.diameter))
+    floating = 2 * (rate * distance_error + 16 * _ULP * (1 + rate * ground.reach))
+    return rounding_loss(len(ground.outputs)) + floating
+
+
+def certify(ground: Ground, log_z: FloatArray, rate: float, threads: int, tick: Tick | None = None) -> Certificate:
+    """Return the certificate of a kernel with the given sums: no pair of input words loses more.
+
+    The bound is for the integers: it includes rounding to weights, the least weight and the error of the distances.
+    """
+    points = ground.input_points
+    if len(points) == 1:
+        return Certificate(0.0, -1, -1)
+    allowance = loss_allowance(ground, rate)
+    columns = slice(None) if len(points) == len(ground.geometry) else points
+
+    def work(rows: slice) -> tuple[float, int, int]:
+        distances = ground.geometry.block(points[rows], columns)
+        np.minimum(distances, ground.gamma, out=distances)
+        distances[np.arange(rows.stop - rows.start), np.arange(rows.start, rows.stop)] = np.inf
+        gap = np.abs(log_z[rows][:, None] - log_z[None, :])
+        gap += allowance
+        gap /= distances
+        place = int(gap.argmax())
+        if tick:
+            tick(rows.stop - rows.start)
+        return float(gap.flat[place]), rows.start + place // len(points), place % len(points)
+
+    slope, first, second = max(in_threads(work, row_blocks(len(points), len(points)), threads))
+    words = first_word_of_points(ground)
+    return Certificate((rate + slope) * (1 + 1e-12), int(words[points[first]]), int(words[points[second]]))
+
+
+def first_word_of_points(ground: Ground) -> IndexArray:
+    """Return for every point of the space the first input word that lies on it (-1 for none)."""
+    words = np.full(len(ground.geometry), -1, dtype=np.intp)
+    words[ground.space.points[ground.inputs][::-1]] = ground.inputs[::-1]
+    return words
+
+
+def truncation(epsilon: float, beta: float, outputs: int) -> float:
+    """Return the gamma beyond which all words together have a chance of at most ``beta`` under TEM.
+
+    >>> round(truncation(2.0, 0.001, 50_000), 10)
+    17.7265130629
+    """
+    if outputs <= 1:
+        return math.inf
+    return max(2.0 / epsilon * math.log((1.0 - beta) * (outputs - 1) / beta), 0.0) or math.inf

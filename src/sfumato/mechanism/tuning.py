@@ -1,0 +1,232 @@
+"""Ways to choose rate and weights of the exponential kernel, all with the same promise epsilon d.
+
+* ``published``: rate epsilon/2, equal weights. True, but it realises much less than epsilon: the rest is wasted.
+* ``calibrated``: equal weights, the greatest rate whose certificate is at most epsilon.
+* ``tight``: rate (just below) epsilon and weights that solve K w = 1, so every row sums to one by itself and a single
+  triangle inequality proves the promise.  Exists where no weight comes out negative.
+* ``floored``: where some would, the non-negative weights closest to that (see :func:`_balanced_weights`), and the greatest
+  rate whose certificate is at most epsilon.
+* ``best``: tight where it exists, else whichever of floored and calibrated keeps more words.
+
+Every result is certified on the integers; none is trusted because of how it was found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from sfumato.foundation.errors import CertificationError
+from sfumato.mechanism.kernel import Certificate, Ground, Tick, certify, log_sums, loss_allowance
+from sfumato.space.metric import FloatArray
+
+TUNINGS = ("best", "calibrated", "floored", "published", "tight")
+_MOST_TRIALS = 14
+_CLOSE_ENOUGH = 1e-5
+_MOST_SOLVER_STEPS = 60
+
+
+@dataclass(frozen=True, eq=False)
+class Tuned:
+    """A certified kernel."""
+
+    tuning: str
+    rate: float
+    weights: FloatArray
+    """Per output point, the sum over its words."""
+    certificate: Certificate
+    keeps: float
+    """Mean probability that an input word's output lies on its own point."""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How hard to work, and whom to tell."""
+
+    threads: int = 2
+    tick: Tick | None = None
+    say: Callable[[str], None] | None = None
+
+    def stage(self, what: str) -> None:
+        """Announce a stage of the work."""
+        if self.say:
+            self.say(what)
+
+
+def tune(ground: Ground, epsilon: float, tuning: str, effort: Effort) -> Tuned:
+    """Return a certified kernel for the tuning of that name."""
+    return _FINDERS[tuning](ground, epsilon, effort)
+
+
+def _evaluate(ground: Ground, weights: FloatArray, rate: float, effort: Effort, tuning: str) -> Tuned:
+    log_z = log_sums(ground, weights, rate, effort.threads, effort.tick)
+    certificate = certify(ground, log_z, rate, effort.threads, effort.tick)
+    own = np.zeros(len(ground.geometry))
+    own[ground.output_points] = weights
+    keeps = float(np.mean(own[ground.input_points] / np.exp(log_z)))
+    return Tuned(tuning, rate, weights, certificate, keeps)
+
+
+def _equal_weights(ground: Ground) -> FloatArray:
+    return ground.multiplicity.astype(np.float64)
+
+
+def _published(ground: Ground, epsilon: float, effort: Effort) -> Tuned:
+    effort.stage("computing row sums and certifying")
+    return _evaluate(ground, _equal_weights(ground), epsilon / 2, effort, "published")
+
+
+def _calibrated(ground: Ground, epsilon: float, effort: Effort) -> Tuned:
+    effort.stage("calibrating the rate")
+    return _greatest_rate(ground, _equal_weights(ground), epsilon, effort, "calibrated")
+
+
+def _greatest_rate(ground: Ground, weights: FloatArray, epsilon: float, effort: Effort, tuning: str) -> Tuned:
+    """Return the kernel with the greatest rate found whose certificate is at most epsilon.
+
+    The certificate is not assumed to be monotone in the rate: a bracketing secant search looks for the crossing, and only
+    a rate that was itself certified is returned.
+    """
+    floor = (
+        loss_allowance(ground, 0.0) / ground.space.statistics.least_distance if len(ground.input_points) > 1 else 0.0
+    )
+    if floor >= epsilon:
+        raise CertificationError(
+            f"two words are only {ground.space.statistics.least_distance:.3g} apart, too close for integer weights to "
+            f"tell apart within epsilon {epsilon:g}; merge or drop words with nearly equal vectors"
+        )
+    low, low_value, best = 0.0, 0.0, None
+    high, high_value = epsilon, None
+    rate = epsilon / 2
+    for trial in range(_MOST_TRIALS):
+        candidate = _evaluate(ground, weights, rate, effort, tuning)
+        value = candidate.certificate.epsilon
+        if value <= epsilon:
+            if best is None or candidate.rate > best.rate:
+                best = candidate
+            low, low_value = rate, value
+            if epsilon - value <= _CLOSE_ENOUGH * epsilon or rate >= epsilon:
+                return candidate
+        else:
+            high, high_value = rate, value
+        rate = _next_rate(low, low_value, high, high_value, epsilon, trial)
+    if best is None:
+        raise CertificationError(
+            f"no rate was found that certifies at epsilon {epsilon:g}; use a larger epsilon, or tuning='published'"
+        )
+    return best
+
+
+def _next_rate(
+    low: float, low_value: float, high: float, high_value: float | None, epsilon: float, trial: int
+) -> float:
+    if high_value is None:
+        guess = low * epsilon / low_value if low_value else high
+        return min(guess, epsilon)
+    middle = low + (high - low) * (epsilon - low_value) / (high_value - low_value)
+    # Aim a little below the crossing, so that the next certificate passes; halve now and then so the bracket shrinks.
+    middle -= 0.1 * _CLOSE_ENOUGH * epsilon
+    if trial % 4 == 3 or not low < middle < high:
+        return (low + high) / 2
+    return middle
+
+
+def _tight(ground: Ground, epsilon: float, effort: Effort) -> Tuned:
+    found = _try_tight(ground, epsilon, effort)
+    if found is None:
+        raise CertificationError(
+            f"at epsilon {epsilon:g} the equations K w = 1 have a negative weight: the tight mechanism does not exist in "
+            "this space; use a larger epsilon, or tuning='floored' or 'best'"
+        )
+    return found
+
+
+def _margin(ground: Ground, epsilon: float) -> float:
+    """Return how far below epsilon the rate must be so that rounding fits in."""
+    if len(ground.input_points) == 1:
+        return 0.0
+    return 2.0 * loss_allowance(ground, epsilon) / min(ground.space.statistics.least_distance, ground.gamma)
+
+
+def _try_tight(ground: Ground, epsilon: float, effort: Effort) -> Tuned | None:
+    rate = epsilon - _margin(ground, epsilon)
+    if rate <= 0:
+        return None
+    effort.stage("solving the tight equations")
+    weights = _solve(ground, rate, effort)
+    if weights is None or weights.min() <= 0:
+        return None
+    effort.stage("certifying")
+    tuned = _evaluate(ground, weights, rate, effort, "tight")
+    if tuned.certificate.epsilon <= epsilon:
+        return tuned
+    # The equations are solved only nearly: a slightly smaller rate makes room for the residue.
+    tuned = _greatest_rate(ground, weights, epsilon, effort, "tight")
+    return tuned
+
+
+def _solve(ground: Ground, rate: float, effort: Effort) -> FloatArray | None:
+    """Solve K w = 1 over the output points by conjugate gradients, or return None where they do not converge."""
+    points = ground.output_points
+    ones = np.ones(len(points))
+
+    def apply(vector: FloatArray) -> FloatArray:
+        return ground.times(vector, rate, points, effort.threads, effort.tick)
+
+    goal = 0.25 * _margin(ground, rate) * min(ground.space.statistics.least_distance, ground.gamma)
+    weights = np.zeros(len(points))
+    residue = ones.copy()
+    direction = residue.copy()
+    size = float(residue @ residue)
+    for _ in range(_MOST_SOLVER_STEPS):
+        image = apply(direction)
+        curvature = float(direction @ image)
+        if curvature <= 0:
+            return None
+        step = size / curvature
+        weights += step * direction
+        residue -= step * image
+        if np.abs(residue).max() <= goal:
+            return weights
+        new_size = float(residue @ residue)
+        direction = residue + (new_size / size) * direction
+        size = new_size
+    return None
+
+
+def _floored(ground: Ground, epsilon: float, effort: Effort) -> Tuned:
+    effort.stage("balancing the weights")
+    weights = _balanced_weights(ground, epsilon, effort)
+    return _greatest_rate(ground, weights, epsilon, effort, "floored")
+
+
+def _balanced_weights(ground: Ground, rate: float, effort: Effort, steps: int = 12) -> FloatArray:
+    weights = _equal_weights(ground)
+    for _ in range(steps):
+        weights = weights / ground.times(weights, rate, ground.output_points, effort.threads, effort.tick)
+    return weights
+
+
+def _best(ground: Ground, epsilon: float, effort: Effort) -> Tuned:
+    tight = _try_tight(ground, epsilon, effort)
+    if tight is not None:
+        return tight
+    calibrated = _calibrated(ground, epsilon, effort)
+    try:
+        floored = _floored(ground, epsilon, effort)
+    except CertificationError:
+        return replace(calibrated, note="tight weights do not exist at this epsilon and floored ones do not certify")
+    better = max((floored, calibrated), key=lambda tuned: tuned.keeps)
+    return replace(better, note="tight weights do not exist at this epsilon in this space")
+
+
+_FINDERS: dict[str, Callable[[Ground, float, Effort], Tuned]] = {
+    "best": _best,
+    "calibrated": _calibrated,
+    "floored": _floored,
+    "published": _published,
+    "tight": _tight,
+}

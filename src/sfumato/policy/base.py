@@ -1,0 +1,111 @@
+"""Policies: decided before anything is drawn, combined with ``|``, ``&`` and ``~``.
+
+A policy marks tokens as protected.  What it keeps is released verbatim and is no longer part of any promise, so every
+policy describes in plain words what it keeps; the description goes into the guarantee.
+
+>>> from sfumato.policy import everything, keep_words
+>>> policy = everything() & keep_words(["the", "of"])
+>>> document = Document("The sound of rain")
+>>> policy.protects(document).tolist()
+[False, True, False, True]
+>>> (~policy).protects(document).tolist()
+[True, False, True, False]
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.text import pieces
+
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Document:
+    """One record's text, split once and looked at by any number of policies."""
+
+    text: str = field(repr=False)
+
+    @cached_property
+    def pieces(self) -> list[str]:
+        """Gaps and tokens in turn."""
+        return pieces(self.text)
+
+    @property
+    def tokens(self) -> list[str]:
+        """The tokens."""
+        return self.pieces[1::2]
+
+    @cached_property
+    def starts(self) -> npt.NDArray[np.intp]:
+        """Offset of every token in the text."""
+        lengths = np.fromiter(map(len, self.pieces), dtype=np.intp, count=len(self.pieces))
+        return np.cumsum(lengths)[0:-1:2]
+
+
+class Policy(ABC):
+    """Says for each token whether it is protected."""
+
+    @property
+    @abstractmethod
+    def keeps(self) -> str:
+        """What this policy releases as it is, in plain words; empty when it keeps nothing."""
+
+    @abstractmethod
+    def protects(self, document: Document) -> Mask:
+        """Return a mask over the document's tokens."""
+
+    def protects_word(self, word: str) -> bool:
+        """Return whether a vocabulary word can ever be protected; only such words need be inputs of a mechanism."""
+        return True
+
+    def __or__(self, other: Policy) -> Policy:
+        """Protect what either protects."""
+        return _Combined("or", self, other, np.logical_or)
+
+    def __and__(self, other: Policy) -> Policy:
+        """Protect what both protect."""
+        return _Combined("and", self, other, np.logical_and)
+
+    def __invert__(self) -> Policy:
+        """Protect what this one keeps."""
+        return _Inverted(self)
+
+
+class _Combined(Policy):
+    def __init__(self, name: str, one: Policy, other: Policy, combine: Callable[[Mask, Mask], Mask]) -> None:
+        self._name, self._one, self._other, self._combine = name, one, other, combine
+
+    @property
+    def keeps(self) -> str:
+        parts = [keeps for keeps in (self._one.keeps, self._other.keeps) if keeps]
+        if self._name == "and":
+            return "; ".join(parts)
+        return f"what is both: {' / '.join(parts)}" if len(parts) == 2 else ""
+
+    def protects(self, document: Document) -> Mask:
+        return self._combine(self._one.protects(document), self._other.protects(document))
+
+    def protects_word(self, word: str) -> bool:
+        one, other = self._one.protects_word(word), self._other.protects_word(word)
+        return (one or other) if self._name == "or" else (one and other)
+
+
+class _Inverted(Policy):
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+
+    @property
+    def keeps(self) -> str:
+        inner = self._policy.keeps
+        return f"everything but: {inner}" if inner else "every token"
+
+    def protects(self, document: Document) -> Mask:
+        return ~self._policy.protects(document)
