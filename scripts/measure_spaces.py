@@ -27,6 +27,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import spearmanr
+
 from build_default_space import (
     Floats,
     WordList,
@@ -41,14 +44,12 @@ from build_default_space import (
     ridge_map,
     unit_rows,
 )
-from numpy.typing import NDArray
-from scipy.stats import spearmanr
 
-EVERYDAY = (
+QUERIES = (
     "good bad movie house car doctor money happy terrible run walk hospital london monday red water child "
-    "mother computer phone food coffee angry cheap big president king teacher love war"
-).split()
-NUMBERS_AND_NAMES = "7 42 1998 2012 john mary smith garcia".split()
+    "mother computer phone food coffee angry cheap big president king teacher love war "
+    "7 42 1998 2012 john mary smith garcia"
+)
 CLITIC = re.compile(r"([a-z]+?)(n't|'(?:s|re|ll|ve|d|m))")
 EXPANSION = {
     "n't": "not", "'s": "is", "'re": "are", "'ll": "will", "'ve": "have", "'d": "would", "'m": "am",
@@ -221,11 +222,11 @@ def agreement(space: WordList, pairs: list[tuple[str, str, float]]) -> dict[str,
     }
 
 
-def distances_from(vectors: Floats, rows: NDArray[np.int64]) -> Floats:
+def distances_from(vectors: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[Any]:
     """Return euclidean distances from some rows to all, with infinity from a row to itself."""
     lengths = (vectors * vectors).sum(axis=1)
     squared = lengths[rows, None] + lengths[None, :] - 2 * vectors[rows] @ vectors.T
-    distances: Floats = np.sqrt(np.maximum(squared, 0.0))
+    distances: NDArray[Any] = np.sqrt(np.maximum(squared, 0.0))
     distances[np.arange(len(rows)), rows] = np.inf
     return distances
 
@@ -248,14 +249,14 @@ def shape(space: WordList) -> dict[str, float]:
     }
 
 
-def half_kept(distances: Floats) -> tuple[float, Floats]:
+def half_kept(distances: NDArray[Any]) -> tuple[float, NDArray[Any]]:
     """Find lam with mean P(self) = 0.5 for P proportional to exp(-lam d); return it and P without self."""
     low, high = 1e-3, 1e4
-    for _ in range(60):
+    for _ in range(30):
         lam = float(np.sqrt(low * high))
         kept = float((1.0 / (1.0 + np.exp(-lam * distances).sum(axis=1))).mean())
         low, high = (lam, high) if kept < 0.5 else (low, lam)
-    weights: Floats = np.exp(-lam * distances)
+    weights: NDArray[Any] = np.exp(-lam * distances)
     return lam, weights / (1.0 + weights.sum(axis=1, keepdims=True))
 
 
@@ -266,14 +267,14 @@ def judged(space: WordList, probes: list[str], judges: dict[str, WordList]) -> d
     """
     rows = space.index()
     at = np.array([rows[word] for word in probes])
-    distances = distances_from(space.vectors, at)
+    distances = distances_from(space.vectors.astype(np.float32), at)
     lam, probabilities = half_kept(distances)
     nearest = np.sort(np.argpartition(distances, 10, axis=1)[:, :10], axis=1)
     result: dict[str, Any] = {"lam_times_median_nearest": lam * float(np.median(distances.min(axis=1)))}
     for name, judge in judges.items():
         places = judge.index()
         columns = np.array([row for row, word in enumerate(space.words) if word in places])
-        vectors = unit_rows(judge.vectors - judge.vectors.mean(axis=0))
+        vectors = unit_rows(judge.vectors - judge.vectors.mean(axis=0)).astype(np.float32)
         cosines = vectors[[places[word] for word in probes]] @ (
             vectors[[places[space.words[column]] for column in columns]].T
         )
@@ -371,7 +372,7 @@ def measure(space: WordList, context: dict[str, Any]) -> dict[str, Any]:
     pool = space.index()
     same_words = rounded.select([pool[word] for word in context["pool"]])
     figures["judged_within_shared_words"] = judged(same_words, context["probes"], context["judges"])
-    figures["neighbours"] = neighbours(rounded, EVERYDAY + NUMBERS_AND_NAMES)
+    figures["neighbours"] = neighbours(rounded, QUERIES.split())
     figures["seconds_to_measure"] = round(time.perf_counter() - start, 1)
     return figures
 

@@ -57,7 +57,7 @@ class VerifyResult:
         return {**self.__dict__, "passed": self.passed}
 
 
-def verify(mechanism: Mechanism, *, threads: int = 2, tick: Tick | None = None) -> VerifyResult:
+def verify(mechanism: Mechanism, *, threads: int | None = None, tick: Tick | None = None) -> VerifyResult:
     """Compute the realised epsilon of a table mechanism and compare it with its claim.
 
     >>> from sfumato.mechanism.exponential import tem
@@ -181,7 +181,7 @@ def _exact_pair(mechanism: TableMechanism, first: int, second: int) -> tuple[flo
     return epsilon, int(columns[cell]), *pair
 
 
-def _verify_kernel(mechanism: ExponentialMechanism, threads: int, tick: Tick | None) -> VerifyResult:
+def _verify_kernel(mechanism: ExponentialMechanism, threads: int | None, tick: Tick | None) -> VerifyResult:
     ground, tuned = mechanism.ground, mechanism.tuned
     log_z = log_sums(ground, tuned.weights, tuned.rate, threads, tick)
     certificate = certify(ground, log_z, tuned.rate, threads, tick)

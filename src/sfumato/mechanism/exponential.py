@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -35,6 +36,17 @@ class ExponentialMechanism(TableMechanism):
         self.ground = ground
         self.tuned = tuned
         self._word_weights: FloatArray = ground.to_words(tuned.weights / ground.multiplicity)
+        self._kernel = ground.kernel_function(tuned.rate)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what can be made again."""
+        state = super().__getstate__()
+        del state["_kernel"]
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._kernel = self.ground.kernel_function(self.tuned.rate)
 
     @property
     def rate(self) -> float:
@@ -49,7 +61,8 @@ class ExponentialMechanism(TableMechanism):
     def weights(self, ids: IndexArray) -> UInt64Array:
         """Return the integer weights of some rows."""
         ground = self.ground
-        kernel = ground.kernel(ground.space.points[ids], self.tuned.rate)
+        columns = slice(None) if len(ground.output_points) == len(ground.geometry) else ground.output_points
+        kernel = self._kernel(ground.space.points[ids], columns)
         if not ground.every_output_is_a_point:
             kernel = ground.to_words(kernel)
         kernel *= self._word_weights
@@ -118,7 +131,7 @@ def tem(
     beta: float = 0.001,
     inputs: Sequence[str] | None = None,
     outputs: Sequence[str] | None = None,
-    threads: int = 2,
+    threads: int | None = None,
     row_memory: int = 2**29,
     tick: Tick | None = None,
     say: Callable[[str], None] | None = None,
@@ -156,7 +169,7 @@ def santext(
     tuning: str = "published",
     inputs: Sequence[str] | None = None,
     outputs: Sequence[str] | None = None,
-    threads: int = 2,
+    threads: int | None = None,
     row_memory: int = 2**29,
     tick: Tick | None = None,
     say: Callable[[str], None] | None = None,

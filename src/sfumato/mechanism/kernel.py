@@ -21,7 +21,15 @@ import numpy as np
 
 from sfumato.mechanism.integers import rounding_loss
 from sfumato.space import Space
-from sfumato.space.metric import FloatArray, Geometry, IndexArray, in_threads, row_blocks
+from sfumato.space.metric import (
+    BlockFunction,
+    FloatArray,
+    Geometry,
+    IndexArray,
+    in_threads,
+    row_blocks,
+    upper_tiles,
+)
 
 Tick = Callable[[int], None]
 _ULP = 2.0**-52
@@ -76,25 +84,56 @@ class Ground:
         """The greatest distance that is charged: gamma or the diameter, whichever is less."""
         return min(self.gamma, self.space.statistics.diameter)
 
-    def kernel(self, points: IndexArray | slice, rate: float) -> FloatArray:
-        """Return exp(-rate d_gamma) between some points and all output points."""
-        columns = slice(None) if len(self.output_points) == len(self.geometry) else self.output_points
-        block = self.geometry.block(points, columns)
-        if self.gamma < self.space.statistics.diameter:
-            np.minimum(block, self.gamma, out=block)
-        block *= -rate
-        return np.asarray(np.exp(block, out=block))
+    @cached_property
+    def symmetric(self) -> bool:
+        """Whether inputs and outputs lie on all points of the space, so that the kernel is one symmetric matrix."""
+        return len(self.input_points) == len(self.output_points) == len(self.geometry)
 
-    def times(self, vector: FloatArray, rate: float, points: IndexArray, threads: int, tick: Tick | None) -> FloatArray:
+    def kernel_function(self, rate: float) -> BlockFunction:
+        """Return a function for blocks of exp(-rate d_gamma) between points of the space."""
+
+        def profile(distances: FloatArray) -> FloatArray:
+            np.minimum(distances, self.gamma, out=distances)
+            distances *= -rate
+            return np.asarray(np.exp(distances, out=distances))
+
+        return self.geometry.prepare(profile)
+
+    def times(self, vector: FloatArray, rate: float, points: IndexArray, threads: int | None, tick: Tick | None) -> FloatArray:
         """Return K v for the rows of some points, never holding more than a few blocks of K."""
+        kernel = self.kernel_function(rate)
+        if self.symmetric:
+            return _symmetric_times(kernel, vector, threads, tick)
+        columns = slice(None) if len(self.output_points) == len(self.geometry) else self.output_points
 
         def work(rows: slice) -> FloatArray:
-            product = self.kernel(points[rows], rate) @ vector
+            product = kernel(points[rows], columns) @ vector
             if tick:
                 tick(rows.stop - rows.start)
             return np.asarray(product)
 
         return np.concatenate(list(in_threads(work, row_blocks(len(points), len(self.output_points)), threads)))
+
+
+def _symmetric_times(kernel: BlockFunction, vector: FloatArray, threads: int | None, tick: Tick | None) -> FloatArray:
+    """Return K v computing each pair once; the sums are added in one fixed order, whatever the threads do."""
+
+    def work(strip: tuple[slice, list[slice]]) -> FloatArray:
+        rows, columns = strip
+        product = np.zeros(len(vector))
+        for tile in columns:
+            block = kernel(rows, tile)
+            product[rows] += block @ vector[tile]
+            if tile != rows:
+                product[tile] += vector[rows] @ block
+        if tick:
+            tick(rows.stop - rows.start)
+        return product
+
+    total = np.zeros(len(vector))
+    for part in in_threads(work, upper_tiles(len(vector)), threads):
+        total += part
+    return total
 
 
 @dataclass(frozen=True)
@@ -107,7 +146,7 @@ class Certificate:
     second: int
 
 
-def log_sums(ground: Ground, weights: FloatArray, rate: float, threads: int, tick: Tick | None = None) -> FloatArray:
+def log_sums(ground: Ground, weights: FloatArray, rate: float, threads: int | None, tick: Tick | None = None) -> FloatArray:
     """Return ln Z for every input point; ``weights`` are per output point."""
     return np.asarray(np.log(ground.times(weights, rate, ground.input_points, threads, tick)))
 
@@ -120,7 +159,7 @@ def loss_allowance(ground: Ground, rate: float) -> float:
     return rounding_loss(len(ground.outputs)) + floating
 
 
-def certify(ground: Ground, log_z: FloatArray, rate: float, threads: int, tick: Tick | None = None) -> Certificate:
+def certify(ground: Ground, log_z: FloatArray, rate: float, threads: int | None, tick: Tick | None = None) -> Certificate:
     """Return the certificate of a kernel with the given sums: no pair of input words loses more.
 
     The bound is for the integers: it includes rounding to weights, the least weight and the error of the distances.
@@ -129,21 +168,32 @@ def certify(ground: Ground, log_z: FloatArray, rate: float, threads: int, tick: 
     if len(points) == 1:
         return Certificate(0.0, -1, -1)
     allowance = loss_allowance(ground, rate)
-    columns = slice(None) if len(points) == len(ground.geometry) else points
 
-    def work(rows: slice) -> tuple[float, int, int]:
-        distances = ground.geometry.block(points[rows], columns)
+    def profile(distances: FloatArray) -> FloatArray:
+        """One over the charged distance; 0 between a point and itself, which loses nothing."""
         np.minimum(distances, ground.gamma, out=distances)
-        distances[np.arange(rows.stop - rows.start), np.arange(rows.start, rows.stop)] = np.inf
-        gap = np.abs(log_z[rows][:, None] - log_z[None, :])
-        gap += allowance
-        gap /= distances
-        place = int(gap.argmax())
+        with np.errstate(divide="ignore"):
+            np.divide(1.0, distances, out=distances)
+        distances[np.isinf(distances)] = 0.0
+        return distances
+
+    inverse = ground.geometry.prepare(profile)
+
+    def work(strip: tuple[slice, list[slice]]) -> tuple[float, int, int]:
+        rows, columns = strip
+        worst = (-1.0, 0, 0)
+        for tile in columns:
+            gap = np.abs(log_z[rows][:, None] - log_z[tile][None, :])
+            gap += allowance
+            gap *= inverse(points[rows], points[tile])
+            place = int(gap.argmax())
+            row, column = divmod(place, gap.shape[1])
+            worst = max(worst, (float(gap[row, column]), rows.start + row, tile.start + column))
         if tick:
             tick(rows.stop - rows.start)
-        return float(gap.flat[place]), rows.start + place // len(points), place % len(points)
+        return worst
 
-    slope, first, second = max(in_threads(work, row_blocks(len(points), len(points)), threads))
+    slope, first, second = max(in_threads(work, upper_tiles(len(points)), threads))
     words = first_word_of_points(ground)
     return Certificate((rate + slope) * (1 + 1e-12), int(words[points[first]]), int(words[points[second]]))
 

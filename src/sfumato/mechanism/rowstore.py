@@ -87,7 +87,7 @@ class RowStore:
     def in_head(weights: UInt64Array) -> npt.NDArray[np.bool_]:
         """Return which cells of each row belong to its head."""
         cutoff = weights.sum(axis=1, dtype=np.uint64) >> np.uint64(HEAD_SHARE_BITS)
-        return weights >= np.maximum(cutoff, np.uint64(1))[:, None]
+        return np.asarray(weights >= np.maximum(cutoff, np.uint64(1))[:, None])
 
     def rows(self, ids: IndexArray, compile_rows: Callable[[IndexArray], tuple[IndexArray, UInt64Array]]) -> Rows:
         """Return a snapshot that has a row for every id, compiling what is missing."""
@@ -134,4 +134,4 @@ def _running_sums(flat: UInt64Array, counts: npt.NDArray[np.intp]) -> UInt64Arra
     """
     running = np.cumsum(flat, dtype=np.uint64)
     before = np.concatenate([[np.uint64(0)], running])[np.cumsum(counts) - counts]
-    return running - np.repeat(before, counts)
+    return np.asarray(running - np.repeat(before, counts))

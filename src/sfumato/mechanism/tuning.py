@@ -46,7 +46,7 @@ class Tuned:
 class Effort:
     """How hard to work, and whom to tell."""
 
-    threads: int = 2
+    threads: int | None = None
     tick: Tick | None = None
     say: Callable[[str], None] | None = None
 

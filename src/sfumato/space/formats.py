@@ -20,7 +20,7 @@ import pyarrow.csv as arrow_csv
 
 from sfumato.foundation.errors import SpaceFileError
 
-BLOCK = 8 << 20
+BLOCK = 4 << 20
 """Bytes read at once; the first holds the header and the first line, by which the format is told."""
 LONGEST_LINE = 64 << 20
 LONGEST_WORD = 1 << 16

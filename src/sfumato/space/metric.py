@@ -4,30 +4,39 @@ Three metrics: ``euclidean``, ``angle`` (the angle between two vectors in radian
 cosine) and a user's own function.  A *geometry* holds the distinct vectors of a space in the form its metric works on;
 two words with the same vector share one point, so their distance is exactly zero and their rows are the same.
 
-Integer vectors (the int8 vectors of the default space) give exact squared distances: a float32 matrix product of
-integers is exact while no sum reaches 2**24.
+Integer vectors (the int8 vectors of the default space) give exact squared distances and a fast look-up of any function
+of them; other vectors give float64 distances with a stated error.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from threadpoolctl import threadpool_limits
 
 from sfumato.foundation.errors import SpaceError
 
 FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.intp]
 DistanceFunction = Callable[[FloatArray, FloatArray], FloatArray]
+Rows = slice | IndexArray
+Profile = Callable[[FloatArray], FloatArray]
+BlockFunction = Callable[[Rows, Rows], FloatArray]
+S = TypeVar("S")
 T = TypeVar("T")
 
 _HALF_ULP = 2.0**-53
 _EXACT_LIMIT = 2**24
+_LARGEST_TABLE = 2**21
+TILE = 768
 BLOCK_CELLS = 4_000_000
 """Cells of a distance block: 32 MB in float64, whatever the size of the space."""
 
@@ -42,8 +51,12 @@ class Geometry(Protocol):
 
     def __len__(self) -> int: ...
 
-    def block(self, rows: slice | IndexArray, columns: slice | IndexArray) -> FloatArray:
+    def block(self, rows: Rows, columns: Rows) -> FloatArray:
         """Distances between two sets of points; the caller may overwrite the result."""
+        ...
+
+    def prepare(self, profile: Profile) -> BlockFunction:
+        """A function that returns blocks of ``profile(distance)``, as fast as this geometry can."""
         ...
 
     def error(self, distance: float) -> float:
@@ -51,55 +64,103 @@ class Geometry(Protocol):
         ...
 
 
-@dataclass(frozen=True, eq=False)
-class _Gram:
-    """Points whose squared distances come from a matrix product."""
+class _Plain:
+    """Geometries whose profiles are computed from the distances, cell by cell."""
 
-    name: str
-    points: npt.NDArray[np.float32] | FloatArray
-    squared_norms: FloatArray
+    def block(self, rows: Rows, columns: Rows) -> FloatArray:
+        raise NotImplementedError
+
+    def prepare(self, profile: Profile) -> BlockFunction:
+        """Return a function that computes ``profile(distance)`` in blocks."""
+        return lambda rows, columns: profile(self.block(rows, columns))
+
+
+@dataclass(frozen=True, eq=False)
+class IntegerEuclidean:
+    """Straight-line distances of small integer vectors, times a scale.
+
+    Squared distances are exact: a float32 matrix product of integers is exact while no partial sum reaches 2**24.  They
+    take few distinct values, so a profile is looked up in a table, not computed for every pair.
+    """
+
+    points: npt.NDArray[np.float32]
     scale: float
-    exact: bool
+    name: str = "euclidean"
 
     def __len__(self) -> int:
         return len(self.points)
 
-    def squared(self, rows: slice | IndexArray, columns: slice | IndexArray) -> FloatArray:
-        """Squared distances in units of the points, never negative."""
-        products = (self.points[rows] @ self.points[columns].T).astype(np.float64, copy=False)
+    @cached_property
+    def _factors(self) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+        """Two matrices whose product is the squared distances: -2 x.y + |x|^2 + |y|^2 in one go."""
+        points = self.points
+        norms = np.einsum("ij,ij->i", points, points, dtype=np.float64).astype(np.float32)[:, None]
+        ones = np.ones_like(norms)
+        return np.hstack([-2 * points, norms, ones]), np.ascontiguousarray(np.hstack([points, ones, norms]).T)
+
+    @cached_property
+    def _largest_squared(self) -> int:
+        return 4 * int(self._factors[0][:, -2].max())
+
+    def squared(self, rows: Rows, columns: Rows) -> npt.NDArray[np.float32]:
+        """Return exact squared distances, in units of the squared scale."""
+        left, right = self._factors
+        return np.asarray(left[rows] @ right[:, columns])
+
+    def block(self, rows: Rows, columns: Rows) -> FloatArray:
+        """Return euclidean distances."""
+        distances = self.squared(rows, columns).astype(np.float64)
+        np.sqrt(distances, out=distances)
+        distances *= self.scale
+        return distances
+
+    def prepare(self, profile: Profile) -> BlockFunction:
+        """Return a function that looks ``profile(distance)`` up in a table."""
+        if self._largest_squared > _LARGEST_TABLE:
+            return lambda rows, columns: profile(self.block(rows, columns))
+        table = profile(np.sqrt(np.arange(self._largest_squared + 1, dtype=np.float64)) * self.scale)
+        return lambda rows, columns: table.take(self.squared(rows, columns).astype(np.intp))
+
+    def error(self, distance: float) -> float:
+        """Return the error bound of one distance: the roundings of a square root and a product."""
+        return 4 * _HALF_ULP * distance
+
+
+@dataclass(frozen=True, eq=False)
+class _Gram(_Plain):
+    """Points whose squared distances come from a float64 matrix product."""
+
+    name: str
+    points: FloatArray
+    scale: float
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    @cached_property
+    def _squared_norms(self) -> FloatArray:
+        return np.asarray(np.einsum("ij,ij->i", self.points, self.points))
+
+    def squared(self, rows: Rows, columns: Rows) -> FloatArray:
+        """Return squared distances, never negative, and exactly zero between a point and itself."""
+        products = self.points[rows] @ self.points[columns].T
         products *= -2.0
-        products += self.squared_norms[rows][:, None]
-        products += self.squared_norms[columns][None, :]
-        if not self.exact:
-            np.maximum(products, 0.0, out=products)
-            self._clear_diagonal(products, rows, columns)
+        products += self._squared_norms[rows][:, None]
+        products += self._squared_norms[columns][None, :]
+        np.maximum(products, 0.0, out=products)
+        products[_same_point(len(self.points), rows, columns)] = 0.0
         return products
 
-    def _clear_diagonal(self, products: FloatArray, rows: slice | IndexArray, columns: slice | IndexArray) -> None:
-        """Make the distance of a point to itself exactly zero, as rounding would not."""
-        everything = np.arange(len(self.points))
-        row_ids, column_ids = everything[rows], everything[columns]
-        if row_ids is column_ids or np.array_equal(row_ids, column_ids):
-            np.fill_diagonal(products, 0.0)
-            return
-        order = np.argsort(column_ids, kind="stable")
-        places = np.searchsorted(column_ids, row_ids, sorter=order)
-        found = places < len(column_ids)
-        matches = np.flatnonzero(found)[column_ids[order[places[found]]] == row_ids[found]]
-        products[matches, order[places[matches]]] = 0.0
-
-    def _squared_error(self) -> float:
-        """Bound on the rounding error of a squared distance (standard dot-product analysis)."""
-        if self.exact:
-            return 0.0
-        largest = float(self.squared_norms.max(initial=0.0))
-        return float(4.0 * (self.points.shape[1] + 4) * _HALF_ULP * largest)
+    @cached_property
+    def squared_error(self) -> float:
+        """Bound on the rounding error of a squared distance (the usual dot-product analysis)."""
+        return float(4.0 * (self.points.shape[1] + 4) * _HALF_ULP * self._squared_norms.max(initial=0.0))
 
 
 class Euclidean(_Gram):
     """Straight-line distances."""
 
-    def block(self, rows: slice | IndexArray, columns: slice | IndexArray) -> FloatArray:
+    def block(self, rows: Rows, columns: Rows) -> FloatArray:
         """Return euclidean distances."""
         distances = self.squared(rows, columns)
         np.sqrt(distances, out=distances)
@@ -108,15 +169,14 @@ class Euclidean(_Gram):
 
     def error(self, distance: float) -> float:
         """Return the error bound of one distance."""
-        squared = self._squared_error()
-        from_product = min(squared / max(distance / self.scale, 1e-300), math.sqrt(squared)) * self.scale
-        return from_product + 4 * _HALF_ULP * distance
+        length = distance / self.scale
+        return (_root_error(self.squared_error, length) + 4 * _HALF_ULP * length) * self.scale
 
 
 class Angle(_Gram):
     """Angles between vectors, in radians."""
 
-    def block(self, rows: slice | IndexArray, columns: slice | IndexArray) -> FloatArray:
+    def block(self, rows: Rows, columns: Rows) -> FloatArray:
         """Return angles, from the chord between unit vectors."""
         chords = self.squared(rows, columns)
         np.sqrt(chords, out=chords)
@@ -128,15 +188,30 @@ class Angle(_Gram):
 
     def error(self, distance: float) -> float:
         """Return the error bound of one angle; near opposite vectors the arcsine magnifies it."""
-        squared = self._squared_error()
-        chord = 2.0 * math.sin(min(distance, math.pi) / 2)
-        chord_error = min(squared / max(chord, 1e-300), math.sqrt(squared))
-        slope = 1.0 / max(math.cos(min(distance, math.pi) / 2), math.sqrt(max(chord_error, 1e-16)))
+        angle = min(distance, math.pi)
+        chord_error = _root_error(self.squared_error, 2.0 * math.sin(angle / 2))
+        slope = 1.0 / max(math.cos(angle / 2), math.sqrt(max(chord_error, 1e-16)))
         return chord_error * slope + 8 * _HALF_ULP * distance
 
 
+def _root_error(squared_error: float, root: float) -> float:
+    """Return the error of a root whose square is known up to ``squared_error``."""
+    return min(squared_error / max(root, 1e-300), math.sqrt(squared_error))
+
+
+def _same_point(count: int, rows: Rows, columns: Rows) -> tuple[IndexArray, IndexArray]:
+    """Return the cells of a block where row and column are the same point."""
+    everything = np.arange(count)
+    row_ids, column_ids = everything[rows], everything[columns]
+    place = np.full(count, -1, dtype=np.intp)
+    place[column_ids] = np.arange(len(column_ids))
+    at = place[row_ids]
+    found = np.flatnonzero(at >= 0)
+    return found, at[found]
+
+
 @dataclass(frozen=True, eq=False)
-class OwnFunction:
+class OwnFunction(_Plain):
     """Distances by a user's function of two arrays of vectors."""
 
     name: str
@@ -146,7 +221,7 @@ class OwnFunction:
     def __len__(self) -> int:
         return len(self.points)
 
-    def block(self, rows: slice | IndexArray, columns: slice | IndexArray) -> FloatArray:
+    def block(self, rows: Rows, columns: Rows) -> FloatArray:
         """Return the user's distances."""
         a, b = self.points[rows], self.points[columns]
         distances = np.array(self.function(a, b), dtype=np.float64)
@@ -164,16 +239,15 @@ class OwnFunction:
         return 8 * _HALF_ULP * distance
 
 
-def euclidean(vectors: npt.NDArray[np.generic], scale: float) -> Euclidean:
+def euclidean(vectors: npt.NDArray[np.generic], scale: float) -> Geometry:
     """Return the euclidean geometry of distinct vectors, exact where they are small integers."""
     if np.issubdtype(vectors.dtype, np.integer):
         integers = vectors.astype(np.int64)
-        norms = (integers * integers).sum(axis=1)
-        if 4 * int(norms.max(initial=0)) < _EXACT_LIMIT:
-            return Euclidean("euclidean", vectors.astype(np.float32), norms.astype(np.float64), scale, True)
+        if 4 * int((integers * integers).sum(axis=1).max(initial=0)) < _EXACT_LIMIT:
+            return IntegerEuclidean(vectors.astype(np.float32), scale)
     points = vectors.astype(np.float64)
     points -= points.mean(axis=0)
-    return Euclidean("euclidean", points, np.einsum("ij,ij->i", points, points), scale, False)
+    return Euclidean("euclidean", points, scale)
 
 
 def unit_vectors(vectors: npt.NDArray[np.generic]) -> FloatArray:
@@ -191,8 +265,7 @@ def unit_vectors(vectors: npt.NDArray[np.generic]) -> FloatArray:
 
 def angle(directions: FloatArray) -> Angle:
     """Return the geometry of angles between distinct directions."""
-    points = directions / np.sqrt(np.einsum("ij,ij->i", directions, directions))[:, None]
-    return Angle("angle", points, np.einsum("ij,ij->i", points, points), 1.0, False)
+    return Angle("angle", directions / np.sqrt(np.einsum("ij,ij->i", directions, directions))[:, None], 1.0)
 
 
 def check_axioms(name: str, function: DistanceFunction, points: FloatArray, sample: int = 200) -> bool:
@@ -228,10 +301,30 @@ def row_blocks(rows: int, columns: int, cells: int = BLOCK_CELLS) -> Iterator[sl
         yield slice(start, min(start + step, rows))
 
 
-def in_threads(work: Callable[[slice], T], blocks: Iterator[slice], threads: int) -> Iterator[T]:
-    """Apply ``work`` to every block on a few threads (numpy releases the interpreter lock); results in order."""
+def upper_tiles(points: int, step: int = TILE) -> Iterator[tuple[slice, list[slice]]]:
+    """Yield every strip of rows with the column tiles on and right of the diagonal: each pair of points once.
+
+    A tile fits in the processor's cache, and a symmetric matrix needs only half of its tiles.
+    """
+    tiles = [slice(start, min(start + step, points)) for start in range(0, points, step)]
+    for number, rows in enumerate(tiles):
+        yield rows, tiles[number:]
+
+
+def in_threads(work: Callable[[S], T], tasks: Iterable[S], threads: int | None) -> Iterator[T]:
+    """Apply ``work`` to every task on a few threads (numpy releases the interpreter lock); results in order.
+
+    The matrix library runs single-threaded meanwhile: its own threads wait for one another on a busy machine, and work on
+    tiles that fit in a cache gains nothing from them.
+    """
+    threads = available_threads() if threads is None else threads
     if threads <= 1:
-        yield from map(work, blocks)
+        yield from map(work, tasks)
         return
-    with ThreadPoolExecutor(threads) as pool:
-        yield from pool.map(work, blocks)
+    with threadpool_limits(limits=1, user_api="blas"), ThreadPoolExecutor(threads) as pool:
+        yield from pool.map(work, tasks)
+
+
+def available_threads() -> int:
+    """Return how many threads all-pairs work uses unless told otherwise."""
+    return min(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1, 16)

@@ -68,22 +68,35 @@ class Space:
         return space
 
     @classmethod
-    def load(cls, name: str = "default") -> Space:
-        """Return the default space of the package, or one that was fetched with ``sfumato space get``."""
+    def load(cls, name: str = "default", *, limit: int | None = None) -> Space:
+        """Return the default space of the package, or one that was fetched with ``sfumato space get``.
+
+        ``limit`` takes the first words only: the published files hold millions, sorted by frequency.
+        """
         if name == "default":
-            return _default_space()
+            space = _default_space()
+            return space if limit is None or limit >= len(space) else space.head(limit)
         from sfumato.space import catalogue
 
-        return catalogue.load(name)
+        return catalogue.load(name, limit=limit)
 
     @classmethod
     def from_file(
-        cls, path: str | Path, *, metric: str | DistanceFunction = "euclidean", limit: int | None = None
+        cls,
+        path: str | Path,
+        *,
+        metric: str | DistanceFunction = "euclidean",
+        limit: int | None = None,
+        member: str | None = None,
+        duplicates: str = "error",
     ) -> Space:
-        """Read a GloVe, word2vec or fastText file (text or binary, also gzipped) or a ``.npz``; see the docs."""
+        """Read a GloVe, word2vec or fastText file (text or binary, also gzipped or zipped) or a ``.npz``.
+
+        ``member`` names a file inside a zip archive; ``duplicates="first"`` keeps the first of repeated words.
+        """
         from sfumato.space import files
 
-        words, vectors, scale = files.read(Path(path), limit=limit)
+        words, vectors, scale = files.read(Path(path), limit=limit, member=member, duplicates=duplicates)
         return cls.from_arrays(words, vectors, metric=metric, name=Path(path).stem, scale=scale)
 
     def __len__(self) -> int:

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from sfumato.space.metric import FloatArray, Geometry, in_threads, row_blocks
+from sfumato.space.metric import FloatArray, Geometry, in_threads, upper_tiles
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,6 @@ class SpaceStatistics:
     least_distance: float
     median_neighbour_distance: float
     """Median over the points of the distance to the nearest other point."""
-    mean_distance: float
     density: float
     """Mean number of other points within twice the median neighbour distance."""
 
@@ -28,39 +27,47 @@ class SpaceStatistics:
         return asdict(self)
 
 
-def nearest_distances(geometry: Geometry, threads: int = 2) -> FloatArray:
-    """Return for every point the distance to its nearest other point."""
-    return _one_pass(geometry, threads, None)[0]
-
-
-def _one_pass(geometry: Geometry, threads: int, tick: Callable[[int], None] | None) -> tuple[FloatArray, float, float]:
+def nearest_distances(
+    geometry: Geometry, threads: int | None = None, tick: Callable[[int], None] | None = None
+) -> tuple[FloatArray, float]:
+    """Return for every point the distance to its nearest other point, and the diameter."""
     count = len(geometry)
 
-    def work(rows: slice) -> tuple[FloatArray, float, float]:
-        distances = geometry.block(rows, slice(None))
-        largest, total = float(distances.max()), float(distances.sum())
-        distances[np.arange(rows.stop - rows.start), np.arange(rows.start, rows.stop)] = np.inf
+    def work(strip: tuple[slice, list[slice]]) -> tuple[FloatArray, float]:
+        rows, columns = strip
+        nearest, largest = np.full(count, np.inf), 0.0
+        for tile in columns:
+            distances = geometry.block(rows, tile)
+            largest = max(largest, float(distances.max()))
+            if tile == rows:
+                np.fill_diagonal(distances, np.inf)
+            nearest[rows] = np.minimum(nearest[rows], distances.min(axis=1))
+            nearest[tile] = np.minimum(nearest[tile], distances.min(axis=0))
         if tick:
             tick(rows.stop - rows.start)
-        return distances.min(axis=1), largest, total
+        return nearest, largest
 
-    nearest, largest, totals = zip(*in_threads(work, row_blocks(count, count), threads), strict=True)
-    pairs = max(count * (count - 1), 1)
-    return np.concatenate(nearest), max(largest), sum(totals) / pairs
+    nearest, diameter = np.full(count, np.inf), 0.0
+    for part, largest in in_threads(work, upper_tiles(count), threads):
+        np.minimum(nearest, part, out=nearest)
+        diameter = max(diameter, largest)
+    return nearest, diameter
 
 
 def compute_statistics(
-    geometry: Geometry, threads: int = 2, tick: Callable[[int], None] | None = None
+    geometry: Geometry, threads: int | None = None, tick: Callable[[int], None] | None = None
 ) -> SpaceStatistics:
-    """Compute the figures in two blocked passes; ``tick`` is told how many rows were done."""
+    """Compute the figures in two blocked passes; ``tick`` is told how many rows were done in the first."""
     count = len(geometry)
     if count == 1:
-        return SpaceStatistics(1, 0.0, 0.0, 0.0, 0.0, 0.0)
-    nearest, diameter, mean = _one_pass(geometry, threads, tick)
+        return SpaceStatistics(1, 0.0, 0.0, 0.0, 0.0)
+    nearest, diameter = nearest_distances(geometry, threads, tick)
     median = float(np.median(nearest))
 
-    def near(rows: slice) -> int:
-        return int((geometry.block(rows, slice(None)) <= 2 * median).sum()) - int(rows.stop - rows.start)
+    def near(strip: tuple[slice, list[slice]]) -> int:
+        rows, columns = strip
+        within = [int(np.count_nonzero(geometry.block(rows, tile) <= 2 * median)) for tile in columns]
+        return 2 * sum(within[1:]) + within[0]
 
-    within = sum(in_threads(near, row_blocks(count, count), threads))
-    return SpaceStatistics(count, diameter, float(nearest.min()), median, mean, within / count)
+    within = sum(in_threads(near, upper_tiles(count), threads)) - count
+    return SpaceStatistics(count, diameter, float(nearest.min()), median, within / count)

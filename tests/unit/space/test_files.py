@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sfumato.foundation.errors import ParameterError, SpaceFileError
-from sfumato.space import formats
+from sfumato.space import files, formats
 from sfumato.space.files import read
 
 TRICKY = [
@@ -164,6 +164,15 @@ class TestRoundTrip:
         check(put(tmp_path, as_text(words, vectors, header=True) + b"\r\n\n \n"), words, vectors)
         words = [word.replace(" ", "_") for word in words]
         check(put(tmp_path, as_binary(words, vectors)), words, vectors)
+
+    @pytest.mark.parametrize("order", ["C", "F"])
+    def test_npz_in_several_slices(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: str) -> None:
+        monkeypatch.setattr(files, "_ROWS_AT_ONCE", 4)
+        words = [f"w{i}" for i in range(19)]
+        vectors = np.arange(57, dtype=np.float32).reshape(19, 3)
+        path = put(tmp_path, as_npz(words=np.array(words), vectors=np.asarray(vectors, order=order)))
+        check(path, words, vectors)
+        check(path, words[:6], vectors[:6], limit=6)
 
     def test_int8_npz_keeps_its_type_and_scale(self, tmp_path: Path) -> None:
         vectors = np.array([[-128, 127], [0, 1]], np.int8)

@@ -1,0 +1,1 @@
+"""Adding up losses: over the words of a document, and over releases."""

@@ -1,0 +1,118 @@
+"""What the promise about one word comes to for a whole document.
+
+Every protected word gets its own noise, so by sequential composition the losses of the words of a document add up.  For a
+metric guarantee they add up *distance by distance*: two documents of equal length whose words differ by d_1 ... d_n are
+told apart by at most certified x (d_1 + ... + d_n).  That is small for documents that differ in one word or by near words,
+and large for unlike ones, which is why both figures are always stated together.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from sfumato.foundation.checks import require_non_negative
+from sfumato.foundation.guarantee import Guarantee, MetricGuarantee, PureGuarantee
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricComposition:
+    """A metric guarantee over the protected words of one document."""
+
+    words: int
+    """Protected words of the document (of the longest one, where there are several)."""
+    per_distance: float
+    """The loss for each unit of the summed distances."""
+    metric: str
+    greatest_loss: float
+    """The loss between any two documents with this number of protected words; may be infinite."""
+
+    def statement(self) -> str:
+        """State the composition in plain English.
+
+        >>> print(MetricComposition(words=2, per_distance=1.5, metric="euclidean", greatest_loss=9.0).statement())
+        For a whole record the losses of its words add up. Between two versions of a record with the same number of \
+protected words the odds change by at most exp(1.5 x the sum of the euclidean distances, word by word): versions that \
+differ in a single word are as hard to tell apart as that word. Any two versions of the longest record (2 protected \
+words) by at most exp(9).
+        """
+        text = (
+            "For a whole record the losses of its words add up. Between two versions of a record with the same number of "
+            f"protected words the odds change by at most exp({self.per_distance:.6g} x the sum of the {self.metric} "
+            "distances, word by word): versions that differ in a single word are as hard to tell apart as that word. "
+        )
+        longest = f"the longest record ({self.words} protected words)"
+        if math.isinf(self.greatest_loss):
+            return text + f"Between any two versions of {longest} there is no finite bound."
+        return text + f"Any two versions of {longest} by at most exp({self.greatest_loss:.4g})."
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data; an infinite loss is null."""
+        return {
+            "words": self.words,
+            "loss_per_summed_distance": self.per_distance,
+            "metric": self.metric,
+            "greatest_loss": self.greatest_loss if math.isfinite(self.greatest_loss) else None,
+            "statement": self.statement(),
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class UniformComposition:
+    """One bound per word, whatever the words are, over the protected words of one document."""
+
+    words: int
+    per_word: float
+    greatest_loss: float
+
+    def statement(self) -> str:
+        """State the composition in plain English.
+
+        >>> print(UniformComposition(words=3, per_word=0.5, greatest_loss=1.5).statement())
+        For a whole record the losses of its words add up. Two versions of a record that differ in k protected words \
+change the odds by at most exp(0.5 x k); any two versions of the longest record (3 protected words) by at most exp(1.5).
+        """
+        return (
+            "For a whole record the losses of its words add up. Two versions of a record that differ in k protected "
+            f"words change the odds by at most exp({self.per_word:.6g} x k); any two versions of the longest record "
+            f"({self.words} protected words) by at most exp({self.greatest_loss:.4g})."
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data."""
+        return {
+            "words": self.words,
+            "loss_per_word": self.per_word,
+            "greatest_loss": self.greatest_loss,
+            "statement": self.statement(),
+        }
+
+
+def metric_composition(guarantee: MetricGuarantee, words: int) -> MetricComposition:
+    """Return what a metric guarantee about a word comes to for a document of ``words`` protected words.
+
+    >>> word = MetricGuarantee(mechanism="tem", epsilon=2.0, certified=1.5, metric="euclidean", radius=3.0)
+    >>> metric_composition(word, words=10).greatest_loss
+    45.0
+    """
+    require_non_negative(words=words)
+    loss = words * guarantee.local_epsilon if words and guarantee.certified else 0.0
+    return MetricComposition(
+        words=words, per_distance=guarantee.certified, metric=guarantee.metric, greatest_loss=loss
+    )
+
+
+def document_composition(guarantee: Guarantee, words: int) -> MetricComposition | UniformComposition | None:
+    """Return the composition over a document for the kinds of guarantee that add up word by word, else None.
+
+    >>> document_composition(PureGuarantee(mechanism="coin", epsilon=1.0, certified=0.5), words=4).greatest_loss
+    2.0
+    """
+    require_non_negative(words=words)
+    if type(guarantee) is MetricGuarantee:
+        return metric_composition(guarantee, words)
+    if isinstance(guarantee, PureGuarantee):
+        certified = guarantee.certified
+        return UniformComposition(words=words, per_word=certified, greatest_loss=words * certified)
+    return None
