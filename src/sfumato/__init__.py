@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import Any
 
 from sfumato import policy as policies
-from sfumato.audit.verify import VerifyResult, verify
+from sfumato.audit.verification import VerifyResult, verify
 from sfumato.foundation.errors import SfumatoError
 from sfumato.foundation.guarantee import Guarantee
 from sfumato.foundation.randomness import RunKey

@@ -1,9 +1,9 @@
 """What the promise about one word comes to for a whole document.
 
-Every protected word gets its own noise, so by sequential composition the losses of the words of a document add up.  For a
-metric guarantee they add up *distance by distance*: two documents of equal length whose words differ by d_1 ... d_n are
-told apart by at most certified x (d_1 + ... + d_n).  That is small for documents that differ in one word or by near words,
-and large for unlike ones, which is why both figures are always stated together.
+Every protected word gets its own noise, so by sequential composition the losses of the words of a document add up.  For
+a metric guarantee they add up *distance by distance*: two documents of equal length whose words differ by d_1 ... d_n
+are told apart by at most certified x (d_1 + ... + d_n).  That is small for documents that differ in one word or by near
+words, and large for unlike ones, which is why both figures are always stated together.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ differ in a single word are as hard to tell apart as that word. Any two versions
 words) by at most exp(9).
         """
         text = (
-            "For a whole record the losses of its words add up. Between two versions of a record with the same number of "
-            f"protected words the odds change by at most exp({self.per_distance:.6g} x the sum of the {self.metric} "
+            "For a whole record the losses of its words add up. Between two versions of a record with the same number "
+            f"of protected words the odds change by at most exp({self.per_distance:.6g} x the sum of the {self.metric} "
             "distances, word by word): versions that differ in a single word are as hard to tell apart as that word. "
         )
         longest = f"the longest record ({self.words} protected words)"
@@ -98,9 +98,7 @@ def metric_composition(guarantee: MetricGuarantee, words: int) -> MetricComposit
     """
     require_non_negative(words=words)
     loss = words * guarantee.local_epsilon if words and guarantee.certified else 0.0
-    return MetricComposition(
-        words=words, per_distance=guarantee.certified, metric=guarantee.metric, greatest_loss=loss
-    )
+    return MetricComposition(words=words, per_distance=guarantee.certified, metric=guarantee.metric, greatest_loss=loss)
 
 
 def document_composition(guarantee: Guarantee, words: int) -> MetricComposition | UniformComposition | None:

@@ -1,5 +1,5 @@
 """Checks of what a mechanism claims."""
 
-from sfumato.audit.verify import VerifyResult, verify
+from sfumato.audit.verification import VerifyResult, verify
 
 __all__ = ["VerifyResult", "verify"]

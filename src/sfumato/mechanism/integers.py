@@ -35,7 +35,8 @@ def to_weights(kernel: FloatArray) -> UInt64Array:
     sums = kernel.sum(axis=1)
     if not (np.isfinite(sums).all() and (sums > 0).all()):
         raise ParameterError("a row of probabilities is empty, infinite or NaN")
-    kernel *= (_scale(cells) / sums)[:, None]
+    kernel /= sums[:, None]  # in two steps, since the scale over a tiny sum may overflow
+    kernel *= _scale(cells)
     weights = kernel.astype(np.uint64)
     return np.maximum(weights, np.uint64(LEAST_WEIGHT))
 

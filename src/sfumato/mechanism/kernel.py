@@ -14,11 +14,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
 
+from sfumato.foundation.errors import CertificationError
 from sfumato.mechanism.integers import rounding_loss
 from sfumato.space import Space
 from sfumato.space.metric import (
@@ -33,6 +35,7 @@ from sfumato.space.metric import (
 
 Tick = Callable[[int], None]
 _ULP = 2.0**-52
+_TIGHT_PAIRS = 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +102,9 @@ class Ground:
 
         return self.geometry.prepare(profile)
 
-    def times(self, vector: FloatArray, rate: float, points: IndexArray, threads: int | None, tick: Tick | None) -> FloatArray:
+    def times(
+        self, vector: FloatArray, rate: float, points: IndexArray, threads: int | None, tick: Tick | None
+    ) -> FloatArray:
         """Return K v for the rows of some points, never holding more than a few blocks of K."""
         kernel = self.kernel_function(rate)
         if self.symmetric:
@@ -144,11 +149,21 @@ class Certificate:
     first: int
     """An input word (by position in the space) of the worst pair; -1 where there is only one point."""
     second: int
+    tight_pairs: IndexArray = field(default_factory=lambda: np.empty((0, 2), dtype=np.intp), repr=False)
+    """Pairs of input points (by place) that come close to the bound; where to look when the rate changes."""
 
 
-def log_sums(ground: Ground, weights: FloatArray, rate: float, threads: int | None, tick: Tick | None = None) -> FloatArray:
+def log_sums(
+    ground: Ground, weights: FloatArray, rate: float, threads: int | None, tick: Tick | None = None
+) -> FloatArray:
     """Return ln Z for every input point; ``weights`` are per output point."""
-    return np.asarray(np.log(ground.times(weights, rate, ground.input_points, threads, tick)))
+    sums = ground.times(weights, rate, ground.input_points, threads, tick)
+    if not (sums > 0).all():
+        raise CertificationError(
+            f"at rate {rate:g} some input words are so far from every output word that their row underflows; "
+            "use a smaller epsilon, or make the inputs part of the outputs"
+        )
+    return np.asarray(np.log(sums))
 
 
 def loss_allowance(ground: Ground, rate: float) -> float:
@@ -159,7 +174,9 @@ def loss_allowance(ground: Ground, rate: float) -> float:
     return rounding_loss(len(ground.outputs)) + floating
 
 
-def certify(ground: Ground, log_z: FloatArray, rate: float, threads: int | None, tick: Tick | None = None) -> Certificate:
+def certify(
+    ground: Ground, log_z: FloatArray, rate: float, threads: int | None, tick: Tick | None = None
+) -> Certificate:
     """Return the certificate of a kernel with the given sums: no pair of input words loses more.
 
     The bound is for the integers: it includes rounding to weights, the least weight and the error of the distances.
@@ -179,23 +196,24 @@ def certify(ground: Ground, log_z: FloatArray, rate: float, threads: int | None,
 
     inverse = ground.geometry.prepare(profile)
 
-    def work(strip: tuple[slice, list[slice]]) -> tuple[float, int, int]:
+    def work(strip: tuple[slice, list[slice]]) -> list[tuple[float, int, int]]:
         rows, columns = strip
-        worst = (-1.0, 0, 0)
+        worst = []
         for tile in columns:
             gap = np.abs(log_z[rows][:, None] - log_z[tile][None, :])
             gap += allowance
             gap *= inverse(points[rows], points[tile])
-            place = int(gap.argmax())
-            row, column = divmod(place, gap.shape[1])
-            worst = max(worst, (float(gap[row, column]), rows.start + row, tile.start + column))
+            row, column = divmod(int(gap.argmax()), gap.shape[1])
+            worst.append((float(gap[row, column]), rows.start + row, tile.start + column))
         if tick:
             tick(rows.stop - rows.start)
         return worst
 
-    slope, first, second = max(in_threads(work, upper_tiles(len(points)), threads))
+    worst = sorted(chain.from_iterable(in_threads(work, upper_tiles(len(points)), threads)), reverse=True)
+    slope, first, second = worst[0]
     words = first_word_of_points(ground)
-    return Certificate((rate + slope) * (1 + 1e-12), int(words[points[first]]), int(words[points[second]]))
+    pairs = np.array([pair for _, *pair in worst[:_TIGHT_PAIRS]], dtype=np.intp)
+    return Certificate((rate + slope) * (1 + 1e-12), int(words[points[first]]), int(words[points[second]]), pairs)
 
 
 def first_word_of_points(ground: Ground) -> IndexArray:

@@ -20,12 +20,14 @@ import numpy as np
 
 from sfumato.foundation.errors import CertificationError
 from sfumato.mechanism.kernel import Certificate, Ground, Tick, certify, log_sums, loss_allowance
-from sfumato.space.metric import FloatArray
+from sfumato.space.metric import FloatArray, IndexArray
 
 TUNINGS = ("best", "calibrated", "floored", "published", "tight")
-_MOST_TRIALS = 14
-_CLOSE_ENOUGH = 1e-5
+_MOST_TRIALS = 10
+_CLOSE_ENOUGH = 1e-4
 _MOST_SOLVER_STEPS = 60
+_CLEARLY_SOLVED = 1e-3
+_CLEARLY_NEGATIVE = 0.02
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,35 +86,33 @@ def _calibrated(ground: Ground, epsilon: float, effort: Effort) -> Tuned:
     return _greatest_rate(ground, _equal_weights(ground), epsilon, effort, "calibrated")
 
 
-def _greatest_rate(ground: Ground, weights: FloatArray, epsilon: float, effort: Effort, tuning: str) -> Tuned:
+def _greatest_rate(
+    ground: Ground, weights: FloatArray, epsilon: float, effort: Effort, tuning: str, start: float | None = None
+) -> Tuned:
     """Return the kernel with the greatest rate found whose certificate is at most epsilon.
 
-    The certificate is not assumed to be monotone in the rate: a bracketing secant search looks for the crossing, and only
-    a rate that was itself certified is returned.
+    A full evaluation looks at all pairs.  Between two of them the rate is moved to where the pairs that were worst so far
+    reach epsilon, which only takes the sums of the few points in those pairs.  The certificate is not assumed to be
+    monotone in the rate: only a kernel that was itself fully evaluated is returned.
     """
-    floor = (
-        loss_allowance(ground, 0.0) / ground.space.statistics.least_distance if len(ground.input_points) > 1 else 0.0
-    )
-    if floor >= epsilon:
-        raise CertificationError(
-            f"two words are only {ground.space.statistics.least_distance:.3g} apart, too close for integer weights to "
-            f"tell apart within epsilon {epsilon:g}; merge or drop words with nearly equal vectors"
-        )
-    low, low_value, best = 0.0, 0.0, None
-    high, high_value = epsilon, None
-    rate = epsilon / 2
-    for trial in range(_MOST_TRIALS):
+    _require_room(ground, epsilon)
+    best = None
+    low, high = 0.0, epsilon
+    rate = epsilon / 2 if start is None else start
+    pairs = np.empty((0, 2), dtype=np.intp)
+    for _ in range(_MOST_TRIALS):
         candidate = _evaluate(ground, weights, rate, effort, tuning)
         value = candidate.certificate.epsilon
         if value <= epsilon:
-            if best is None or candidate.rate > best.rate:
-                best = candidate
-            low, low_value = rate, value
+            best = candidate if best is None or candidate.rate > best.rate else best
+            low = max(low, rate)
             if epsilon - value <= _CLOSE_ENOUGH * epsilon or rate >= epsilon:
-                return candidate
+                break
         else:
-            high, high_value = rate, value
-        rate = _next_rate(low, low_value, high, high_value, epsilon, trial)
+            high = min(high, rate)
+        pairs = np.unique(np.vstack([pairs, candidate.certificate.tight_pairs]), axis=0)
+        guess = _rate_of_pairs(ground, weights, epsilon, pairs, low, high)
+        rate = guess if abs(guess - rate) > 1e-12 * epsilon else (low + high) / 2
     if best is None:
         raise CertificationError(
             f"no rate was found that certifies at epsilon {epsilon:g}; use a larger epsilon, or tuning='published'"
@@ -120,18 +120,41 @@ def _greatest_rate(ground: Ground, weights: FloatArray, epsilon: float, effort: 
     return best
 
 
-def _next_rate(
-    low: float, low_value: float, high: float, high_value: float | None, epsilon: float, trial: int
+def _require_room(ground: Ground, epsilon: float) -> None:
+    """Raise where integer rounding alone uses up epsilon between the two nearest words."""
+    least = ground.space.statistics.least_distance
+    if len(ground.input_points) > 1 and loss_allowance(ground, 0.0) / least >= epsilon:
+        raise CertificationError(
+            f"two words are only {least:.3g} apart, too close for integer weights to tell apart within epsilon "
+            f"{epsilon:g}; merge or drop words with nearly equal vectors"
+        )
+
+
+def _rate_of_pairs(
+    ground: Ground, weights: FloatArray, epsilon: float, pairs: IndexArray, low: float, high: float
 ) -> float:
-    if high_value is None:
-        guess = low * epsilon / low_value if low_value else high
-        return min(guess, epsilon)
-    middle = low + (high - low) * (epsilon - low_value) / (high_value - low_value)
-    # Aim a little below the crossing, so that the next certificate passes; halve now and then so the bracket shrinks.
-    middle -= 0.1 * _CLOSE_ENOUGH * epsilon
-    if trial % 4 == 3 or not low < middle < high:
-        return (low + high) / 2
-    return middle
+    """Return the greatest rate at which some pairs of input points stay (a little) within epsilon, by bisection."""
+    if len(pairs) == 0:
+        return high
+    points, place = np.unique(pairs, return_inverse=True)
+    first, second = place.reshape(pairs.shape).T
+    chosen = ground.input_points[points]
+    distances = ground.geometry.block(chosen, ground.output_points)
+    np.minimum(distances, ground.gamma, out=distances)
+    between = np.minimum(ground.geometry.block(chosen, chosen)[first, second], ground.gamma)
+
+    def realised(rate: float) -> float:
+        log_z = np.log(np.exp(-rate * distances) @ weights)
+        gaps = np.abs(log_z[first] - log_z[second]) + loss_allowance(ground, rate)
+        return float(rate + (gaps / between).max())
+
+    goal = epsilon * (1 - 0.3 * _CLOSE_ENOUGH)
+    if realised(high) <= goal:
+        return high
+    for _ in range(24):
+        middle = (low + high) / 2
+        low, high = (middle, high) if realised(middle) <= goal else (low, middle)
+    return low
 
 
 def _tight(ground: Ground, epsilon: float, effort: Effort) -> Tuned:
@@ -164,12 +187,14 @@ def _try_tight(ground: Ground, epsilon: float, effort: Effort) -> Tuned | None:
     if tuned.certificate.epsilon <= epsilon:
         return tuned
     # The equations are solved only nearly: a slightly smaller rate makes room for the residue.
-    tuned = _greatest_rate(ground, weights, epsilon, effort, "tight")
-    return tuned
+    return _greatest_rate(ground, weights, epsilon, effort, "tight", start=rate * (1 - _CLOSE_ENOUGH))
 
 
 def _solve(ground: Ground, rate: float, effort: Effort) -> FloatArray | None:
-    """Solve K w = 1 over the output points by conjugate gradients, or return None where they do not converge."""
+    """Solve K w = 1 over the output points by conjugate gradients.
+
+    Returns None where the iteration does not converge, or has come near enough to show that a weight is negative.
+    """
     points = ground.output_points
     ones = np.ones(len(points))
 
@@ -189,8 +214,11 @@ def _solve(ground: Ground, rate: float, effort: Effort) -> FloatArray | None:
         step = size / curvature
         weights += step * direction
         residue -= step * image
-        if np.abs(residue).max() <= goal:
+        left = np.abs(residue).max()
+        if left <= goal:
             return weights
+        if left <= _CLEARLY_SOLVED and weights.min() < -_CLEARLY_NEGATIVE * weights.max():
+            return None
         new_size = float(residue @ residue)
         direction = residue + (new_size / size) * direction
         size = new_size

@@ -148,8 +148,12 @@ class _Gram(_Plain):
         products += self._squared_norms[rows][:, None]
         products += self._squared_norms[columns][None, :]
         np.maximum(products, 0.0, out=products)
-        products[_same_point(len(self.points), rows, columns)] = 0.0
+        products[self._same_point(rows, columns)] = 0.0
         return products
+
+    def _same_point(self, rows: Rows, columns: Rows) -> npt.NDArray[np.bool_]:
+        everything = np.arange(len(self.points))
+        return np.asarray(everything[rows][:, None] == everything[columns][None, :])
 
     @cached_property
     def squared_error(self) -> float:
@@ -197,17 +201,6 @@ class Angle(_Gram):
 def _root_error(squared_error: float, root: float) -> float:
     """Return the error of a root whose square is known up to ``squared_error``."""
     return min(squared_error / max(root, 1e-300), math.sqrt(squared_error))
-
-
-def _same_point(count: int, rows: Rows, columns: Rows) -> tuple[IndexArray, IndexArray]:
-    """Return the cells of a block where row and column are the same point."""
-    everything = np.arange(count)
-    row_ids, column_ids = everything[rows], everything[columns]
-    place = np.full(count, -1, dtype=np.intp)
-    place[column_ids] = np.arange(len(column_ids))
-    at = place[row_ids]
-    found = np.flatnonzero(at >= 0)
-    return found, at[found]
 
 
 @dataclass(frozen=True, eq=False)

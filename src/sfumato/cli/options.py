@@ -1,0 +1,99 @@
+"""The options that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sfumato.accounting.neighbour_loss import DEFAULT_NEIGHBOUR_LOSS
+
+_MECHANISM = "Mechanism"
+
+Epsilon = Annotated[
+    float | None,
+    typer.Option(
+        "--epsilon", "-e", metavar="NUMBER", help="Privacy loss for each unit of distance.", rich_help_panel=_MECHANISM
+    ),
+]
+NeighbourLoss = Annotated[
+    float | None,
+    typer.Option(
+        "--neighbour-loss",
+        "-n",
+        metavar="NUMBER",
+        help="Privacy loss between a word and its typical nearest neighbour, in place of --epsilon. "
+        f"{DEFAULT_NEIGHBOUR_LOSS:g} where neither is given.",
+        rich_help_panel=_MECHANISM,
+    ),
+]
+MechanismName = Annotated[
+    str, typer.Option("--mechanism", "-m", metavar="NAME", help="See: sfumato mechanisms.", rich_help_panel=_MECHANISM)
+]
+Tuning = Annotated[
+    str | None,
+    typer.Option(
+        "--tuning",
+        metavar="NAME",
+        help="How rate and weights are chosen: best, calibrated, floored, published or tight; where not given, the "
+        "mechanism's own default.",
+        rich_help_panel=_MECHANISM,
+    ),
+]
+SpaceName = Annotated[
+    str,
+    typer.Option(
+        "--space",
+        "-s",
+        metavar="NAME|FILE",
+        help="Words and vectors: default, a fetched name (see: sfumato space list), or a file.",
+        rich_help_panel=_MECHANISM,
+    ),
+]
+SpaceWords = Annotated[
+    int | None,
+    typer.Option(
+        "--space-words",
+        metavar="N",
+        min=1,
+        help="Use the first words of the space only; published files list frequent words first.",
+        rich_help_panel=_MECHANISM,
+    ),
+]
+Keep = Annotated[
+    Path | None,
+    typer.Option(
+        "--keep",
+        metavar="FILE",
+        help="A public list of words that are released as they are, one for each line.",
+        rich_help_panel=_MECHANISM,
+    ),
+]
+MechanismOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--option",
+        metavar="KEY=VALUE",
+        help="A further option of the mechanism; may be repeated.",
+        rich_help_panel=_MECHANISM,
+    ),
+]
+AllowUnsound = Annotated[
+    bool,
+    typer.Option(
+        "--allow-unsound",
+        help="Run a mechanism whose published guarantee is false.",
+        rich_help_panel=_MECHANISM,
+    ),
+]
+OutOfVocabulary = Annotated[
+    str,
+    typer.Option(
+        "--oov",
+        metavar="WAY",
+        help="A protected word that is not in the space: draw (a uniformly random word), mask ([MASK]) or keep "
+        "(released WITHOUT PROTECTION).",
+        rich_help_panel=_MECHANISM,
+    ),
+]
