@@ -56,7 +56,7 @@ bench: $(VENV)/.has-tests ## Measure speed; the figures go to benchmarks/results
 	for script in $$scripts; do echo "== $$script"; $(VENV)/bin/python "$$script"; done
 
 docs: $(VENV)/.has-docs ## Build the documentation into site/.
-	$(VENV)/bin/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict --quiet
 	@echo "The documentation is in site/index.html"
 
 clean: ## Remove what was built; the virtual environments stay.

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from sfumato.foundation.errors import MissingExtraError
@@ -17,15 +14,3 @@ def dp_accounting(module: str = "dp_accounting") -> Any:
         return importlib.import_module(module)
     except ImportError as error:
         raise MissingExtraError("dp-accounting", "accounting") from error
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Silence its warnings about orders it leaves out: what it leaves out is replaced by a larger bound here."""
-    logger = logging.getLogger("absl")
-    before = logger.disabled
-    logger.disabled = True
-    try:
-        yield
-    finally:
-        logger.disabled = before

@@ -1,8 +1,8 @@
 """Renyi differential privacy: a curve over orders that adds up, and turns into (epsilon, delta) at the best order.
 
 Each kind of release has a curve of its own; the curve of an event is the sum of the curves of its releases, each times how
-often it happened.  The multiplication is done here and nowhere else: dp-accounting is asked about single releases only,
-because its accountants do not apply the count to every kind of event.
+often it happened.  The multiplication is done in one place for all kinds of release, so that none can be counted once where
+it happened often.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ from sfumato.accounting.events import (
     Event,
     GaussianEvent,
     LaplaceEvent,
+    MixtureOfGaussiansEvent,
     PureEvent,
     Release,
     SampledGaussianEvent,
 )
-from sfumato.accounting.extras import dp_accounting, quiet
+from sfumato.accounting.mixture_moments import divergence
 
 Curve = npt.NDArray[np.float64]
 
@@ -34,6 +35,7 @@ _NEAR_ONE = (1.0005, 1.001, 1.002, 1.005, 1.01, 1.02, 1.05)
 _WHOLE = (*range(2, 65), 80, 96, 128, 192, 256, 384, 512, 768, 1024, 2048, 4096, 8192, 16384, 32768, 65536)
 ORDERS: Curve = np.array(sorted({*_NEAR_ONE, *_FRACTIONAL, *map(float, _WHOLE)}))
 """The orders that are tried."""
+_GREATEST_INTEGRATED_ORDER = 1024.0
 _MARGIN = 1e-10
 """Relative margin that covers the rounding of a curve."""
 
@@ -95,24 +97,48 @@ def _binary_curve(epsilon: float) -> Curve:
     return np.minimum(np.maximum(exact, 0.0) + rounding, np.minimum(epsilon, ORDERS * epsilon**2 / 2))
 
 
+@curve_of.register
+def _(release: MixtureOfGaussiansEvent) -> Curve:
+    return _mixture_curve(release.sigma, release.sensitivities, release.probabilities)
+
+
 @lru_cache(maxsize=256)
 def _sampled_curve(sigma: float, rate: float) -> Curve:
-    """Return the curve of the sampled Gaussian (Mironov, Talwar and Zhang 2019)."""
-    curve = np.full_like(ORDERS, math.inf)
-    whole = ORDERS == np.floor(ORDERS)
-    curve[whole] = [_sampled_at_whole_order(sigma, rate, int(order)) for order in ORDERS[whole]]
-    fractional = np.isin(ORDERS, _FRACTIONAL)
-    event = dp_accounting("dp_accounting")
-    accountant = dp_accounting("dp_accounting.rdp").RdpAccountant(list(ORDERS[fractional]))
-    with quiet():
-        accountant.compose(event.PoissonSampledDpEvent(rate, event.GaussianDpEvent(sigma)), 1)
-    curve[fractional] = accountant.rdp
-    curve[~(curve >= 0)] = math.inf
-    # The divergence grows with the order: what is missing (or did not converge) is bounded by the next order above.
-    curve = np.minimum.accumulate(curve[::-1])[::-1]
-    curve = np.minimum(curve, ORDERS / (2 * sigma**2))
-    curve.flags.writeable = False
-    return curve
+    """Return the curve of the sampled Gaussian, in closed form at whole orders (Mironov, Talwar and Zhang 2019)."""
+    curve = np.array([
+        _sampled_at_whole_order(sigma, rate, int(order))
+        if order == math.floor(order)
+        else divergence(np.array([0.0, 1.0]) / sigma, np.log([1 - rate, rate]), order)
+        for order in ORDERS
+    ])
+    return _bounded_by_chords(curve, 1 / sigma)
+
+
+@lru_cache(maxsize=64)
+def _mixture_curve(sigma: float, sensitivities: tuple[float, ...], probabilities: tuple[float, ...]) -> Curve:
+    chance = np.array(probabilities)
+    possible = chance > 0
+    shifts, logs = np.array(sensitivities)[possible] / sigma, np.log(chance[possible] / chance.sum())
+    if shifts.max() == 0:
+        return np.zeros_like(ORDERS)
+    curve = np.array([
+        divergence(shifts, logs, order) if order <= _GREATEST_INTEGRATED_ORDER else math.inf for order in ORDERS
+    ])
+    return _bounded_by_chords(curve, float(shifts.max()))
+
+
+def _bounded_by_chords(curve: Curve, greatest_shift: float) -> Curve:
+    """Fill in the orders that are missing.
+
+    (order - 1) times the divergence is convex in the order and 0 at order 1, so that the chord between two orders is a bound;
+    and no mixture is farther from the noise than its largest shift.
+    """
+    known = np.isfinite(curve)
+    places, values = np.append(1.0, ORDERS[known]), np.append(0.0, curve[known] * (ORDERS[known] - 1))
+    chords = np.interp(ORDERS, places, values, right=math.inf) / (ORDERS - 1)
+    bounded = np.minimum(np.minimum(curve, chords), ORDERS * greatest_shift**2 / 2)
+    bounded.flags.writeable = False
+    return bounded
 
 
 def _sampled_at_whole_order(sigma: float, rate: float, order: int) -> float:
@@ -157,7 +183,15 @@ class Renyi(Accountant):
     name = "rdp"
     title = "Renyi differential privacy"
     source = "Mironov 2017; Mironov, Talwar and Zhang 2019; Canonne, Kamath and Steinke 2020, proposition 12"
-    handles = (GaussianEvent, SampledGaussianEvent, LaplaceEvent, PureEvent, BoundedRangeEvent, ConcentratedEvent)
+    handles = (
+        GaussianEvent,
+        SampledGaussianEvent,
+        MixtureOfGaussiansEvent,
+        LaplaceEvent,
+        PureEvent,
+        BoundedRangeEvent,
+        ConcentratedEvent,
+    )
 
     def _epsilon(self, event: Event, delta: float) -> float:
         return epsilon_of_curve(total_curve(event), delta)

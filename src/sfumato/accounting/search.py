@@ -42,18 +42,25 @@ def doubled_until(holds: Callable[[float], bool], start: float, what: str, limit
     return value
 
 
-def most(holds: Callable[[int], bool], limit: int) -> int:
+def most(holds: Callable[[int], bool], limit: int, start: int = 1) -> int:
     """Return the greatest whole number up to ``limit`` at which ``holds`` is true; 0 where it is false at 1.
 
-    >>> most(lambda n: n * n <= 90, limit=1000)
-    9
+    ``start`` is a guess; a good one saves questions.
+
+    >>> most(lambda n: n * n <= 90, limit=1000), most(lambda n: n * n <= 90, limit=1000, start=12)
+    (9, 9)
     """
-    if not holds(1):
-        return 0
-    low, high = 1, 2
-    while high <= limit and holds(high):
-        low, high = high, 2 * high
-    high = min(high, limit + 1)
+    low, high, step = 0, limit + 1, 1
+    guess = min(max(start, 1), limit)
+    if holds(guess):
+        low = guess
+        while low + step < high:
+            if not holds(low + step):
+                high = low + step
+                break
+            low, step = low + step, 2 * step
+    else:
+        high = guess
     while high - low > 1:
         middle = (low + high) // 2
         if holds(middle):

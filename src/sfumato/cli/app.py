@@ -71,7 +71,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="replace")  # type: ignore[union-attr]
     try:
         with _ended_by_exception():
-            code = app(args=None if arguments is None else list(arguments), prog_name="sfumato", standalone_mode=False)
+            given = privatize.with_sample_count(sys.argv[1:] if arguments is None else arguments)
+            code = app(args=given, prog_name="sfumato", standalone_mode=False)
             sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except BaseException as error:

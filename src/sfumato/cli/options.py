@@ -46,7 +46,7 @@ SpaceName = Annotated[
     typer.Option(
         "--space",
         "-s",
-        metavar="NAME|FILE",
+        metavar="SPACE",
         help="Words and vectors: default, a fetched name (see: sfumato space list), or a file.",
         rich_help_panel=_MECHANISM,
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +37,7 @@ from sfumato.scale import (
 
 PIPE = "-"
 _FILE = "Files"
+_SAMPLES = 3
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,20 @@ class Files:
     target_format: str
     guarantee: Path | None
     """None where the output goes to a pipe and no file is named."""
+
+
+def with_sample_count(arguments: Sequence[str]) -> list[str]:
+    """Return the arguments with the number that may be left out behind ``--show-samples``.
+
+    >>> with_sample_count(["--show-samples", "--quiet"])
+    ['--show-samples', '3', '--quiet']
+    """
+    given: list[str] = []
+    for argument, following in zip(arguments, [*arguments[1:], ""], strict=True):
+        given.append(argument)
+        if argument == "--show-samples" and not following.isdecimal():
+            given.append(str(_SAMPLES))
+    return given
 
 
 def privatize(
@@ -137,7 +153,12 @@ def privatize(
     ] = False,
     show_samples: Annotated[
         int,
-        typer.Option("--show-samples", min=0, metavar="N", help="Show so many texts before and after, to the owner."),
+        typer.Option(
+            "--show-samples",
+            min=0,
+            metavar="[N]",
+            help=f"Show so many texts before and after, to the owner; {_SAMPLES} where N is left out.",
+        ),
     ] = 0,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")] = False,
 ) -> None:

@@ -71,7 +71,7 @@ def get(
 
 @app.command("info")
 def info(
-    name: Annotated[str, typer.Argument(metavar="[NAME|FILE]", help="A space or a file.")] = "default",
+    name: Annotated[str, typer.Argument(metavar="[SPACE]", help="A space or a file.")] = "default",
     space_words: Annotated[
         int | None, typer.Option("--space-words", metavar="N", min=1, help="Look at the first words of the space only.")
     ] = None,

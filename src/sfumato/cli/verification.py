@@ -30,7 +30,7 @@ def verify(
     """
     from rich.table import Table
 
-    from sfumato.audit.verification import verify as verify_mechanism
+    from sfumato.audit import verify as verify_mechanism
 
     request = MechanismRequest(
         mechanism, epsilon, neighbour_loss, tuning, space, space_words, keep, tuple(option or ()), allow_unsound

@@ -40,8 +40,8 @@ class Source(Protocol):
         """Whether the stream is unpredictable to everyone who does not hold a secret key."""
         ...
 
-    def uint64(self, count: int) -> UInt64Array:
-        """The next ``count`` integers of the stream."""
+    def uint64(self, count: int, each: int = 1) -> UInt64Array:
+        """The integers of the next ``count`` draws, ``each`` for every draw, one draw after the other."""
         ...
 
     def again(self, positions: npt.NDArray[np.intp], attempt: int) -> UInt64Array:
@@ -58,9 +58,9 @@ class SystemSource:
 
     secure = True
 
-    def uint64(self, count: int) -> UInt64Array:
-        """Return ``count`` fresh integers."""
-        return np.frombuffer(os.urandom(8 * count), dtype="<u8").astype(np.uint64, copy=False)
+    def uint64(self, count: int, each: int = 1) -> UInt64Array:
+        """Return fresh integers."""
+        return np.frombuffer(os.urandom(8 * count * each), dtype="<u8").astype(np.uint64, copy=False)
 
     def again(self, positions: npt.NDArray[np.intp], attempt: int) -> UInt64Array:
         """Return fresh integers for rejected draws."""
@@ -81,9 +81,9 @@ class StreamSource:
     def _block(self, block: int, count: int) -> bytes:
         return hashlib.shake_256(self._prefix + block.to_bytes(8, "little")).digest(8 * count)
 
-    def uint64(self, count: int) -> UInt64Array:
-        """Return the next ``count`` integers; how calls are split does not change the stream."""
-        start, stop = self._position, self._position + count
+    def uint64(self, count: int, each: int = 1) -> UInt64Array:
+        """Return the next integers; how calls are split does not change the stream."""
+        start, stop = self._position, self._position + count * each
         first, offset = divmod(start, self._BLOCK)
         pieces = []
         for block in range(first, -(-stop // self._BLOCK)):
@@ -116,11 +116,11 @@ class BatchSource:
         self._starts = np.concatenate([[0], np.cumsum(np.asarray(counts, dtype=np.intp))])
         self.secure = all(stream.secure for stream in streams)
 
-    def uint64(self, count: int) -> UInt64Array:
-        """Return the numbers of all records, one after the other; ``count`` is their total."""
+    def uint64(self, count: int, each: int = 1) -> UInt64Array:
+        """Return the numbers of all records, one after the other; ``count`` is the total of their draws."""
         if count != self._starts[-1]:
-            raise ParameterError(f"this batch draws {self._starts[-1]} numbers at a time, got {count}")
-        pieces = [stream.uint64(n) for stream, n in zip(self._streams, self._counts, strict=True)]
+            raise ParameterError(f"this batch makes {self._starts[-1]} draws at a time, got {count}")
+        pieces = [stream.uint64(n, each) for stream, n in zip(self._streams, self._counts, strict=True)]
         return np.concatenate(pieces) if pieces else np.empty(0, dtype=np.uint64)
 
     def again(self, positions: npt.NDArray[np.intp], attempt: int) -> UInt64Array:

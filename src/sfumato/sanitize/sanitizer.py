@@ -19,7 +19,7 @@ from sfumato.foundation.randomness import RunKey, Source, SystemSource
 from sfumato.mechanism.base import UNKNOWN, Mechanism
 from sfumato.policy import Document, Policy, everything
 from sfumato.space.metric import IndexArray
-from sfumato.text import Case, apply_case, case_of
+from sfumato.text import Case, apply_case, case_of, without_accents
 
 OUT_OF_VOCABULARY = ("draw", "keep", "mask")
 MASK = "[MASK]"
@@ -185,10 +185,10 @@ class Sanitizer:
 
     def _find(self, token: str) -> int:
         index = self.mechanism.space.index
-        position = index.get(token.lower(), UNKNOWN)
-        if position == UNKNOWN:
-            position = index.get(token, UNKNOWN)
-        return position
+        for spelling in (token.lower(), token, without_accents(token.lower())):
+            if spelling in index:
+                return index[spelling]
+        return UNKNOWN
 
     @cached_property
     def _spellings(self) -> npt.NDArray[np.object_]:

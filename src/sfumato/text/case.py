@@ -1,10 +1,12 @@
-"""Letter case: read from a word of the input, carried to the word of the output.
+"""The spelling of words: accents, and letter case, which is read from a word of the input and carried to the
+word of the output.
 
 Case is public wherever it is carried over: ``May`` and ``may`` stay apart.  It can be turned off.
 """
 
 from __future__ import annotations
 
+import unicodedata
 from enum import StrEnum
 
 
@@ -42,3 +44,14 @@ def apply_case(word: str, case: Case) -> str:
     if case is Case.UPPER:
         return word.upper()
     return word[:1].upper() + word[1:]
+
+
+def without_accents(word: str) -> str:
+    """Return the word without its combining marks, for finding it in a vocabulary that has none.
+
+    >>> without_accents("cliché")
+    'cliche'
+    """
+    if word.isascii():
+        return word
+    return "".join(c for c in unicodedata.normalize("NFKD", word) if not unicodedata.combining(c))
