@@ -20,7 +20,11 @@ from sfumato.foundation.errors import SfumatoError
 from sfumato.foundation.guarantee import Guarantee
 from sfumato.foundation.randomness import RunKey
 from sfumato.foundation.registry import Entry, entries, entry
+from sfumato.mechanism import baselines as _baselines  # noqa: F401  (registers random and identity)
+from sfumato.mechanism import custext as _custext  # noqa: F401
 from sfumato.mechanism import exponential as _exponential  # noqa: F401  (registers tem and santext)
+from sfumato.mechanism import gumbel as _gumbel  # noqa: F401  (registers truncated-gumbel)
+from sfumato.mechanism import santext_plus as _santext_plus  # noqa: F401
 from sfumato.mechanism.base import Mechanism
 from sfumato.policy import Policy
 from sfumato.sanitize import SanitizedBatch, SanitizedText, Sanitizer

@@ -107,7 +107,7 @@ def _run_command(command: str, folder: Path, where: str) -> None:
         env={**os.environ, "PATH": path},
         capture_output=True,
         text=True,
-        timeout=900,
+        timeout=1800,
         check=False,
     )
     assert result.returncode == 0, f"{where}: exit code {result.returncode}\n{result.stdout}\n{result.stderr}"

@@ -2,28 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
+from cli_support import WORDS, Outcome, Program
 
 from sfumato.cli.app import main
-
-WORDS = ("cold", "cool", "mild", "warm", "hot", "rain", "snow", "sun", "wind", "storm")
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a run came to."""
-
-    code: int
-    out: str
-    err: str
-
-
-Program = Callable[..., Outcome]
 
 
 @pytest.fixture(scope="session")

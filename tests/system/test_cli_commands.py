@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import Program
+from cli_support import Program
 
 import sfumato
 from sfumato.foundation import registry

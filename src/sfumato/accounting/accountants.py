@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from sfumato.accounting.base import Accountant
 from sfumato.accounting.composition import Advanced, Basic, Optimal
-from sfumato.accounting.events import Event, Release
+from sfumato.accounting.events import ApproximateEvent, Event, LaplaceEvent, PureEvent, Release
 from sfumato.accounting.gdp import CentralLimit, GaussianPrivacy
 from sfumato.accounting.pld import LossDistribution
 from sfumato.accounting.renyi import Renyi
@@ -29,38 +29,33 @@ _EACH: tuple[Accountant, ...] = (
 )
 
 
+_TIGHT = tuple(one for one in _EACH if one.name in ("zcdp", "rdp", "gdp", "pld"))
+_ANY_MECHANISM = (PureEvent, ApproximateEvent, LaplaceEvent)
+"""Releases known by little more than their epsilon: for them the optimal composition theorem can win."""
+
+
 class Best(Accountant):
     """The least of the sound bounds; each of them holds, so their least does."""
 
     name = "best"
     title = "the tightest sound accountant"
     source = "the least of several bounds that all hold"
-    handles: tuple[type[Release], ...] = tuple({kind for accountant in _EACH for kind in accountant.handles})
-
-    def supports(self, event: Event) -> bool:
-        """Return whether at least one sound accountant knows all kinds of release in the event."""
-        return any(accountant.sound and accountant.supports(event) for accountant in _EACH)
+    handles = Optimal.handles
 
     def _epsilon(self, event: Event, delta: float) -> float:
-        return min((epsilon for _, epsilon in _sound_epsilons(event, delta)), default=math.inf)
+        return min(self._bounds(event, lambda one: one.epsilon(event, delta)), default=math.inf)
 
     def _delta(self, event: Event, epsilon: float) -> float:
-        deltas = []
-        for accountant in _EACH:
-            if accountant.sound and accountant.supports(event):
-                try:
-                    deltas.append(accountant.delta(event, epsilon))
-                except MissingExtraError:
-                    continue
-        return min(deltas, default=1.0)
+        return min(self._bounds(event, lambda one: one.delta(event, epsilon)), default=1.0)
 
-
-def _sound_epsilons(event: Event, delta: float) -> Iterable[tuple[Accountant, float]]:
-    """Epsilons of the sound accountants; the one that needs an optional package is left out where that is missing."""
-    for accountant in _EACH:
-        if accountant.sound and accountant.supports(event):
+    def _bounds(self, event: Event, bound: Callable[[Accountant], float]) -> Iterator[float]:
+        """Ask the accountants that can be the tightest; one whose optional package is missing is left out."""
+        candidates = [one for one in _TIGHT if one.supports(event)]
+        if not candidates or any(isinstance(release, _ANY_MECHANISM) for release, _ in event.parts):
+            candidates.append(ACCOUNTANTS[Optimal.name])
+        for one in candidates:
             try:
-                yield accountant, accountant.epsilon(event, delta)
+                yield bound(one)
             except MissingExtraError:
                 continue
 

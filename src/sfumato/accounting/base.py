@@ -83,7 +83,7 @@ class Accountant(ABC):
         if unknown:
             raise ParameterError(
                 f"the {self.name} accountant does not know {', '.join(unknown)}; it knows "
-                f"{', '.join(sorted(kind.__name__ for kind in self.handles))}. The accountant 'best' picks one that fits"
+                f"{', '.join(sorted(kind.__name__ for kind in self.handles))}; 'best' picks one that fits"
             )
 
 

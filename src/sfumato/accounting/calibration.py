@@ -31,7 +31,7 @@ def noise_for(
     accountant: str = "best",
     tolerance: float = 1e-4,
 ) -> float:
-    """Return a noise level, at most ``tolerance`` (relative) above the least, at which an event is (epsilon, delta)-private.
+    """Return a noise level at which an event is (epsilon, delta)-private, within ``tolerance`` of the least one.
 
     ``make_event`` maps a noise level to the event of the whole run; more noise must not cost more.
 
@@ -64,9 +64,7 @@ def gaussian_noise_for(
     require_count(steps=steps)
     if rate == 1 and accountant in ("best", "gdp", "pld"):
         return sigma_for(epsilon, delta, releases=steps)
-    return noise_for(
-        lambda sigma: _gaussian(sigma, rate) * steps, epsilon=epsilon, delta=delta, accountant=accountant
-    )
+    return noise_for(lambda sigma: _gaussian(sigma, rate) * steps, epsilon=epsilon, delta=delta, accountant=accountant)
 
 
 def releases_within(event: Event, *, epsilon: float, delta: float, accountant: str = "best") -> int:

@@ -152,8 +152,8 @@ def advanced_epsilon(epsilons: _Counted, slack: float) -> float:
 def optimal_epsilon(epsilon: float, times: int, slack: float) -> float:
     """Return the exact epsilon of ``times`` releases, each epsilon-private, for an additional delta of ``slack``.
 
-    The worst case is randomised response: the loss of k releases is (2 l - k) epsilon with l binomial, and the bound is where
-    its privacy curve crosses the slack.
+    The worst case is randomised response: the loss of k releases is (2 l - k) epsilon with l binomial, and the bound
+    is where its privacy curve crosses the slack.
 
     >>> round(optimal_epsilon(0.1, 100, slack=1e-6), 4)
     4.7746
@@ -175,7 +175,8 @@ def optimal_epsilon(epsilon: float, times: int, slack: float) -> float:
     others = np.logaddexp.accumulate(under_other) - error
     losses = (2 * heads - times) * epsilon
     log_slack = math.log(slack)
-    # Below the i-th loss the curve is ones[i] - e^epsilon others[i]; the crossing lies in the first stretch that reaches it.
+    # Below the i-th loss the curve is ones[i] - e^epsilon others[i]; the crossing lies in the first stretch that
+    # reaches it.
     with np.errstate(divide="ignore", invalid="ignore"):
         crossing = ones + np.log1p(-np.exp(np.minimum(log_slack - ones, 0.0))) - others
     crossing[ones <= log_slack] = -math.inf

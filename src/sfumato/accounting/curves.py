@@ -47,9 +47,7 @@ class Figure:
         >>> Figure.from_json(figure.to_json()) == figure
         True
         """
-        lines = tuple(
-            Line(line["name"], line["sound"], tuple(line["x"]), tuple(line["y"])) for line in data["lines"]
-        )
+        lines = tuple(Line(line["name"], line["sound"], tuple(line["x"]), tuple(line["y"])) for line in data["lines"])
         return cls(data["title"], data["x_label"], data["y_label"], lines)
 
 

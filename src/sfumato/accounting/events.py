@@ -1,8 +1,8 @@
 """What happened, in the terms an accountant needs: events are the language between mechanisms and accountants.
 
-A mechanism says which events a run consists of; an accountant turns events into a guarantee.  Events add and repeat, and
-every sum has one canonical form in which equal events are counted, so that an accountant cannot treat a thousand equal
-releases otherwise than one release a thousand times.
+A mechanism says which events a run consists of; an accountant turns events into a guarantee.  Events add and repeat,
+and every sum has one canonical form in which equal events are counted, so that an accountant cannot treat a thousand
+equal releases otherwise than one release a thousand times.
 
 >>> step = SampledGaussianEvent(sigma=1.0, rate=0.01)
 >>> epoch = step * 100
@@ -113,10 +113,11 @@ class GaussianEvent(Release):
 
 @dataclass(frozen=True)
 class SampledGaussianEvent(Release):
-    """Gaussian noise on a sum over records, each of which takes part with probability ``rate`` by a secret coin of its own.
+    """Gaussian noise on a sum over records, each of which takes part with probability ``rate`` by its own secret coin.
 
-    Neighbours: one record more or fewer, or emptied in its place.  ``sigma`` is the noise over the norm a record is clipped
-    to.  The coins must stay secret and be independent of each other: a shuffled pass over the data is not this event.
+    Neighbours: one record more or fewer, or emptied in its place.  ``sigma`` is the noise over the norm a record is
+    clipped to.  The coins must stay secret and be independent of each other: a shuffled pass over the data is not
+    this event.
     """
 
     sigma: float
@@ -130,8 +131,8 @@ class SampledGaussianEvent(Release):
 class MixtureOfGaussiansEvent(Release):
     """Gaussian noise of standard deviation ``sigma`` on a sum that shifts by a random, secret amount.
 
-    The shift has norm ``sensitivities[i]`` with probability ``probabilities[i]``: the event of one unit that owns several
-    records, each of which is sampled by a coin of its own (Choquette-Choo et al. 2024, corollary 4.7).
+    The shift has norm ``sensitivities[i]`` with probability ``probabilities[i]``: the event of one unit that owns
+    several records, each of which is sampled by a coin of its own (Choquette-Choo et al. 2024, corollary 4.7).
 
     >>> MixtureOfGaussiansEvent.of_sampled_group(sigma=8.0, size=2, rate=0.5).probabilities
     (0.25, 0.5, 0.25)
@@ -207,7 +208,7 @@ class BoundedRangeEvent(Release):
 
     @classmethod
     def of_exponential_family(cls, rate: float, distance: float) -> BoundedRangeEvent:
-        """Return the event of one word drawn with probability proportional to exp(-rate d), for words ``distance`` apart."""
+        """Return the event of a word drawn with probability ~ exp(-rate d), for two words ``distance`` apart."""
         require_non_negative(rate=rate, distance=distance)
         return cls(2 * rate * distance)
 

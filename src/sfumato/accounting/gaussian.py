@@ -4,15 +4,15 @@ A release that is as hard to see through as telling N(0, 1) from N(mu, 1) has th
 
     delta(epsilon) = Phi(mu/2 - epsilon/mu) - exp(epsilon) Phi(-mu/2 - epsilon/mu)
 
-(Balle and Wang 2018, theorem 8; Dong, Roth and Su 2022, corollary 2.13).  Adding noise of standard deviation s to a vector
-of l2 sensitivity D has mu = D/s, and n such releases together have mu times the square root of n.
+(Balle and Wang 2018, theorem 8; Dong, Roth and Su 2022, corollary 2.13).  Adding noise of standard deviation s to a
+vector of l2 sensitivity D has mu = D/s, and n such releases together have mu times the square root of n.
 
 With z = epsilon/mu - mu/2, the density phi and the Mills ratio M(z) = Phi(-z)/phi(z), the curve is
 
     delta = phi(z) (M(z) - M(z + mu)),
 
-where nothing overflows and nothing underflows before the logarithm is taken: deltas of 1e-300 and epsilons of 1e6 come out
-right.  Every function here rounds to the safe side.
+where nothing overflows and nothing underflows before the logarithm is taken: deltas of 1e-300 and epsilons of 1e6
+come out right.  Every function here rounds to the safe side.
 
 >>> round(sigma_for(epsilon=1.0, delta=1e-5), 12)
 3.730631634816
@@ -70,7 +70,8 @@ def log_delta_of(mu: float, epsilon: float) -> float:
     if difference > 2 * drowned:
         error += drowned / difference
     else:
-        # mu is so small that rounding eats the difference: M falls by at most mu times its steepest slope, 1 - z M(z).
+        # mu is so small that rounding eats the difference: M falls by at most mu times its steepest slope, 1 - z
+        # M(z).
         difference = mu * (1 + max(-near, 0.0) * at_near)
     result = math.log(difference) - near * near / 2 - _LOG_ROOT_TWO_PI
     return min(result + error + 4 * UNIT_ROUNDOFF * abs(result), 0.0)
@@ -129,8 +130,8 @@ def sigma_for(epsilon: float, delta: float, sensitivity: float = 1.0, releases: 
 def mu_of_pure(epsilon: float) -> float:
     """Return the mu that every epsilon-private release satisfies: -2 Phi^-1(1 / (1 + e^epsilon)).
 
-    The trade-off curve of (epsilon, 0) is the chord above the convex Gaussian curve through the same fixed point (Dong, Roth
-    and Su 2022, section 2).
+    The trade-off curve of (epsilon, 0) is the chord above the convex Gaussian curve through the same fixed point
+    (Dong, Roth and Su 2022, section 2).
 
     >>> 1.9 < mu_of_pure(1.7) < 2.2
     True

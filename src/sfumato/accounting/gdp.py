@@ -103,8 +103,8 @@ class CentralLimit(Accountant):
     handles = (GaussianEvent, SampledGaussianEvent)
     sound = False
     unsound_because = (
-        "the central limit theorem gives an approximation, not a bound: for finitely many steps the true epsilon can be "
-        "larger than the one stated here"
+        "the central limit theorem gives an approximation, not a bound: for finitely many steps the true epsilon can "
+        "be larger than the one stated here"
     )
 
     def _epsilon(self, event: Event, delta: float) -> float:
@@ -120,7 +120,7 @@ def limit_mu(event: Event) -> float:
     """Return the mu that many sampled steps tend to: rate sqrt(steps (e^(1/sigma^2) - 1)).
 
     >>> round(limit_mu(SampledGaussianEvent(sigma=1.0, rate=0.01) * 1000), 6)
-    0.414523
+    0.414522
     """
     squares = []
     for release, times in event.parts:

@@ -4,9 +4,9 @@ Let the noise be N(0, 1), and let the sum shift by c_i >= 0 with probability p_i
 
     L(x) = ln sum_i p_i exp(c_i x - c_i^2 / 2),
 
-grows with x, so that the worst set of outputs is a half-line: x > t with L(t) = epsilon when the shift is what happened,
-and x < s with L(s) = -epsilon when it is not.  On the boundary the densities agree up to e^epsilon, which lets both deltas be
-written as sums of positive terms in the Mills ratio M: nothing cancels, however small delta is.
+grows with x, so that the worst set of outputs is a half-line: x > t with L(t) = epsilon when the shift is what
+happened, and x < s with L(s) = -epsilon when it is not.  On the boundary the densities agree up to e^epsilon, which
+lets both deltas be written as sums of positive terms in the Mills ratio M: nothing cancels, however small delta is.
 
     delta(shifted) = sum_i p_i phi(t - c_i) (M(t - c_i) - M(t))
     delta(not)     = e^epsilon sum_i p_i phi(y + c_i) (M(y) - M(y + c_i)),  y = -s
@@ -77,8 +77,8 @@ class Mixture:
     def _boundary(self, level: float) -> float:
         """Return x with L(x) = level.
 
-        L is convex and grows, so that Newton's steps from the right never pass the root; where the greatest shift alone
-        reaches the level is such a start.
+        L is convex and grows, so that Newton's steps from the right never pass the root; where the greatest shift
+        alone reaches the level is such a start.
         """
         greatest = int(np.argmax(self._shifts))
         shift = float(self._shifts[greatest])

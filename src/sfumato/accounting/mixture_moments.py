@@ -1,9 +1,10 @@
 """Renyi divergences between N(0, 1) and a mixture of shifted normals, by the trapezoidal rule.
 
-The integrands are entire apart from the zeros of the mixture, and on a strip of half-width pi / (largest shift) there are
-none: all terms of the mixture lie in one half-plane.  On such a strip the trapezoidal rule with step h is wrong by a factor
-of about exp(-2 pi y / h) only, y being the half-width that is used (Trefethen and Weideman 2014, theorem 5.1).  With
-y = 1 / (largest shift x root of the order), on which no power of the mixture changes its size by much, h = 0.15 y gives 1e-18.
+The integrands are entire apart from the zeros of the mixture, and on a strip of half-width pi / (largest shift) there
+are none: all terms of the mixture lie in one half-plane.  On such a strip the trapezoidal rule with step h is wrong
+by a factor of about exp(-2 pi y / h) only, y being the half-width that is used (Trefethen and Weideman 2014, theorem
+5.1).  With y = 1 / (largest shift x root of the order), on which no power of the mixture changes its size by much, h
+= 0.15 y gives 1e-18.
 """
 
 from __future__ import annotations
@@ -32,8 +33,9 @@ def divergence(shifts: _Floats, log_probabilities: _Floats, order: float) -> flo
     chance = np.exp(log_probabilities)
     mean, square = float(chance @ shifts), float(chance @ shifts**2)
     below = order - 1
-    # Beyond these points the tails of both integrands are below 1e-14 of a number that is at least 1: on the right the
-    # mixture is at most its largest shift alone, on the left (and for the negative power) at least its mean in the exponent.
+    # Beyond these points the tails of both integrands are below 1e-14 of a number that is at least 1: on the right
+    # the mixture is at most its largest shift alone, on the left (and for the negative power) at least its mean in
+    # the exponent.
     right = order * greatest + math.sqrt(64 + order * below * greatest**2) + 1
     left = below * mean + math.sqrt(64 + (below * mean) ** 2 + below * square) + 1
     if (left + right) / step > _GREATEST_GRID:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from sfumato.foundation.checks import require_positive
 from sfumato.foundation.errors import ParameterError
 
-DEFAULT_NEIGHBOUR_LOSS = 8.0
-"""Used where neither epsilon nor a neighbour loss is given."""
+DEFAULT_NEIGHBOUR_LOSS = 6.0
+"""Used where neither epsilon nor a neighbour loss is given; docs/decisions/003 says why."""
 
 
 def epsilon_for_neighbour_loss(neighbour_loss: float, median_neighbour_distance: float) -> float:

@@ -1,13 +1,13 @@
 """Privacy loss distributions: the tightest accountant, by numerical convolution in dp-accounting.
 
-The distribution of the loss of one release is put on a grid in such a way that the privacy curve can only go up (Doroshenko
-et al. 2022), and convolved with itself by fast Fourier transform.  Releases that are only Gaussian need no grid: their curve
-is known in closed form.
+The distribution of the loss of one release is put on a grid in such a way that the privacy curve can only go up
+(Doroshenko et al. 2022), and convolved with itself by fast Fourier transform.  Releases that are only Gaussian need
+no grid: their curve is known in closed form.
 
 Two things are done here rather than by dp-accounting's own accountant.  The number of repetitions is applied to each
-distribution by its ``self_compose``, for every kind of event.  And the rounding of the Fourier transform, which grows with
-the number of releases and may have either sign, is taken off the delta that is asked for; a delta that is not well above it
-has no answer here (infinity), and the other accountants answer.
+distribution by its ``self_compose``, for every kind of event.  And the rounding of the Fourier transform, which grows
+with the number of releases and may have either sign, is taken off the delta that is asked for; a delta that is not
+well above it has no answer here (infinity), and the other accountants answer.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ _COARSE_GRID = 20_000
 _WIDTHS_PER_DEVIATION = 20
 _ROUNDING_PER_RELEASE = 1e-15
 _ROUNDING = 1e-14
+_NOTHING = 1e-300
 
 
 class LossDistribution(Accountant):
@@ -66,7 +67,7 @@ class LossDistribution(Accountant):
         usable = delta - rounding_of(event)
         if usable < delta / 2:
             return math.inf
-        return up(float(_distribution(event).get_epsilon_for_delta(usable)), 1e-12)
+        return up(_epsilon_at(_distribution(event), usable), 1e-12)
 
     def _delta(self, event: Event, epsilon: float) -> float:
         mu, rest = _split(event)
@@ -166,7 +167,7 @@ def _interval(mu: float, rest: tuple[tuple[Release, int], ...]) -> float:
     finest = FINEST_INTERVAL
     for release, times in rest:
         reach = _reach(release)
-        losses, masses = _losses(_single(release, reach / _COARSE_GRID))
+        losses, masses = _losses(_single(release, reach / _COARSE_GRID)._pmf_remove)
         mean = float(losses @ masses)
         deviation = math.sqrt(max(float((losses - mean) ** 2 @ masses), 0.0))
         widest += max(2 * (times * abs(mean) + 12 * math.sqrt(times) * deviation), 2 * reach)
@@ -175,10 +176,35 @@ def _interval(mu: float, rest: tuple[tuple[Release, int], ...]) -> float:
     return float(FINEST_INTERVAL * 2.0 ** math.ceil(math.log2(wanted / FINEST_INTERVAL)))
 
 
-def _losses(distribution: Any) -> tuple[Any, Any]:
-    """Return the finite losses of a distribution and their probabilities (removing the unit, the worse direction)."""
-    dense = distribution._pmf_remove.to_dense_pmf()
+def _losses(pmf: Any) -> tuple[Any, Any]:
+    """Return the finite losses of one direction of a distribution, and their probabilities."""
+    dense = pmf.to_dense_pmf()
     return (np.arange(dense.size) + dense._lower_loss) * dense._discretization, dense._probs
+
+
+def _epsilon_at(distribution: Any, delta: float) -> float:
+    """Return where the privacy curve crosses ``delta``.
+
+    The curve is the greatest, over all thresholds, of U - e^epsilon L, with U and L the masses that two neighbouring
+    inputs put above the threshold; so it crosses at the greatest ln((U - delta) / L).  (dp-accounting walks the grid
+    in Python.)
+    """
+    crossings = []
+    for pmf in {id(pmf): pmf for pmf in (distribution._pmf_remove, distribution._pmf_add)}.values():
+        if pmf._infinity_mass > delta:
+            return math.inf
+        losses, masses = _losses(pmf)
+        losses, under_one = losses[::-1], pmf._infinity_mass + np.cumsum(masses[::-1])
+        over = under_one > delta
+        if not over.any():
+            continue
+        reference = float(losses[int(np.argmax(over))])
+        with np.errstate(over="ignore", under="ignore", divide="ignore"):
+            under_other = np.maximum(np.cumsum(masses[::-1] * np.exp(reference - losses)), _NOTHING)
+            crossing = reference + np.log((under_one[over] - delta) / under_other[over])
+        # A threshold speaks of epsilons up to its loss; beyond, it is only the rounding of masses that are next to nothing.
+        crossings.append(float(np.max(np.minimum(crossing, losses[over]))))
+    return max(crossings, default=0.0)
 
 
 @singledispatch
@@ -265,8 +291,9 @@ def _(release: BoundedRangeEvent, interval: float, library: Any) -> Any:
     """Put the worst curve of all releases of range eta on the grid.
 
     Among them, two outputs with log-ratios t and t - eta are the worst; their curve at epsilon is greatest at
-    t = (epsilon + eta) / 2, where it is (1 - e^-(eta - epsilon)/2)^2 / (1 - e^-eta).  A curve that is above those of all
-    releases may stand in for each of them, also where later ones depend on earlier outputs (Zhu, Dong and Wang 2022).
+    t = (epsilon + eta) / 2, where it is (1 - e^-(eta - epsilon)/2)^2 / (1 - e^-eta).  A curve that is above those of
+    all releases may stand in for each of them, also where later ones depend on earlier outputs (Zhu, Dong and Wang
+    2022).
     """
     pmfs = dp_accounting("dp_accounting.pld.pld_pmf")
     lowest, highest = math.floor(-release.eta / interval), math.ceil(release.eta / interval)

@@ -1,8 +1,8 @@
 """Renyi differential privacy: a curve over orders that adds up, and turns into (epsilon, delta) at the best order.
 
-Each kind of release has a curve of its own; the curve of an event is the sum of the curves of its releases, each times how
-often it happened.  The multiplication is done in one place for all kinds of release, so that none can be counted once where
-it happened often.
+Each kind of release has a curve of its own; the curve of an event is the sum of the curves of its releases, each
+times how often it happened.  The multiplication is done in one place for all kinds of release, so that none can be
+counted once where it happened often.
 """
 
 from __future__ import annotations
@@ -105,12 +105,14 @@ def _(release: MixtureOfGaussiansEvent) -> Curve:
 @lru_cache(maxsize=256)
 def _sampled_curve(sigma: float, rate: float) -> Curve:
     """Return the curve of the sampled Gaussian, in closed form at whole orders (Mironov, Talwar and Zhang 2019)."""
-    curve = np.array([
-        _sampled_at_whole_order(sigma, rate, int(order))
-        if order == math.floor(order)
-        else divergence(np.array([0.0, 1.0]) / sigma, np.log([1 - rate, rate]), order)
-        for order in ORDERS
-    ])
+    curve = np.array(
+        [
+            _sampled_at_whole_order(sigma, rate, int(order))
+            if order == math.floor(order)
+            else divergence(np.array([0.0, 1.0]) / sigma, np.log([1 - rate, rate]), order)
+            for order in ORDERS
+        ]
+    )
     return _bounded_by_chords(curve, 1 / sigma)
 
 
@@ -121,22 +123,22 @@ def _mixture_curve(sigma: float, sensitivities: tuple[float, ...], probabilities
     shifts, logs = np.array(sensitivities)[possible] / sigma, np.log(chance[possible] / chance.sum())
     if shifts.max() == 0:
         return np.zeros_like(ORDERS)
-    curve = np.array([
-        divergence(shifts, logs, order) if order <= _GREATEST_INTEGRATED_ORDER else math.inf for order in ORDERS
-    ])
+    curve = np.array(
+        [divergence(shifts, logs, order) if order <= _GREATEST_INTEGRATED_ORDER else math.inf for order in ORDERS]
+    )
     return _bounded_by_chords(curve, float(shifts.max()))
 
 
 def _bounded_by_chords(curve: Curve, greatest_shift: float) -> Curve:
     """Fill in the orders that are missing.
 
-    (order - 1) times the divergence is convex in the order and 0 at order 1, so that the chord between two orders is a bound;
-    and no mixture is farther from the noise than its largest shift.
+    (order - 1) times the divergence is convex in the order and 0 at order 1, so that the chord between two orders is
+    a bound; and no mixture is farther from the noise than its largest shift.
     """
     known = np.isfinite(curve)
     places, values = np.append(1.0, ORDERS[known]), np.append(0.0, curve[known] * (ORDERS[known] - 1))
     chords = np.interp(ORDERS, places, values, right=math.inf) / (ORDERS - 1)
-    bounded = np.minimum(np.minimum(curve, chords), ORDERS * greatest_shift**2 / 2)
+    bounded: Curve = np.minimum(np.minimum(curve, chords), ORDERS * greatest_shift**2 / 2)
     bounded.flags.writeable = False
     return bounded
 

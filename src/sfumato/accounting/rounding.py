@@ -1,7 +1,8 @@
 """Rounding that can only make a promise weaker, never stronger.
 
-A reported epsilon, delta or noise scale is an upper bound: where floating point cannot give the exact number, it gives one
-that is certainly not below it.  The functions that compute such a number also bound their own relative error and end here.
+A reported epsilon, delta or noise scale is an upper bound: where floating point cannot give the exact number, it
+gives one that is certainly not below it.  The functions that compute such a number also bound their own relative
+error and end here.
 """
 
 from __future__ import annotations

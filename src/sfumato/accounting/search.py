@@ -11,8 +11,8 @@ from sfumato.foundation.errors import ParameterError
 def least(holds: Callable[[float], bool], low: float, high: float, tolerance: float = 0.0) -> float:
     """Return a float at which ``holds`` is true and just below which it is false.
 
-    ``holds`` must be false at ``low`` and true at ``high`` (neither is asked); the answer is one at which it *was* true, so
-    an answer is safe whenever ``holds`` is.  With ``tolerance`` 0 the search ends at neighbouring floats.
+    ``holds`` must be false at ``low`` and true at ``high`` (neither is asked); the answer is one at which it *was*
+    true, so an answer is safe whenever ``holds`` is.  With ``tolerance`` 0 the search ends at neighbouring floats.
 
     >>> least(lambda x: x * x >= 2, 0.0, 2.0, tolerance=1e-6) >= 2**0.5
     True
@@ -73,7 +73,8 @@ def most(holds: Callable[[int], bool], limit: int, start: int = 1) -> int:
 def smallest_value(function: Callable[[float], float], low: float, high: float, steps: int = 200) -> float:
     """Return a small value of ``function`` on an interval (its least, where it falls and then rises).
 
-    Every value of the functions this is used for is a valid bound, so that a search that ends early is loose, not wrong.
+    Every value of the functions this is used for is a valid bound, so that a search that ends early is loose, not
+    wrong.
 
     >>> round(smallest_value(lambda x: (x - 1) ** 2 + 3, -10.0, 10.0), 9)
     3.0

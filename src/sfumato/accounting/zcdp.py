@@ -1,7 +1,7 @@
 """Zero-concentrated differential privacy: rho adds up, and turns into (epsilon, delta) at the best order alpha.
 
-rho-zCDP says that the Renyi divergence of every order alpha > 1 is at most rho alpha.  At any alpha, by proposition 12 of
-Canonne, Kamath and Steinke (2020),
+rho-zCDP says that the Renyi divergence of every order alpha > 1 is at most rho alpha.  At any alpha, by proposition
+12 of Canonne, Kamath and Steinke (2020),
 
     delta   = exp((alpha - 1)(alpha rho - epsilon)) / (alpha - 1) (1 - 1/alpha)^alpha
     epsilon = alpha rho + ln(1 / (alpha delta)) / (alpha - 1) + ln(1 - 1/alpha),

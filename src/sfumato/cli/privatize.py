@@ -61,7 +61,7 @@ def with_sample_count(arguments: Sequence[str]) -> list[str]:
     ['--show-samples', '3', '--quiet']
     """
     given: list[str] = []
-    for argument, following in zip(arguments, [*arguments[1:], ""], strict=True):
+    for argument, following in zip(arguments, [*arguments[1:], ""], strict=False):
         given.append(argument)
         if argument == "--show-samples" and not following.isdecimal():
             given.append(str(_SAMPLES))

@@ -209,7 +209,7 @@ class GroupGuarantee(Guarantee):
     """Local differential privacy inside public groups of words; the group itself is not protected."""
 
     kind = "group"
-    additive = ("epsilon", "certified")
+    additive = ("epsilon", "certified", "global_epsilon")
     same = ("unit", "neighbours", "groups")
 
     epsilon: float
@@ -234,7 +234,8 @@ class GroupGuarantee(Guarantee):
         else:
             text += f"Between words of unlike groups the bound is exp({self.global_epsilon:.6g})."
         if self.words_alone:
-            text += f" {self.words_alone} words are alone in their group and have no protection."
+            protection = "no protection" if self.global_epsilon == float("inf") else "that protection only"
+            text += f" {self.words_alone} words are alone in their group and have {protection}."
         return text
 
 
@@ -243,6 +244,7 @@ class UtilityOptimisedGuarantee(MetricGuarantee):
     """Metric privacy for a protected set; words outside it are kept with some probability."""
 
     kind = "utility-optimised"
+    same = (*MetricGuarantee.same, "keep_probability")
 
     keep_probability: float
     """Chance that a word outside the protected set is released as it is."""
@@ -251,7 +253,7 @@ class UtilityOptimisedGuarantee(MetricGuarantee):
         """State the utility-optimised promise."""
         import math
 
-        extra = math.inf if self.keep_probability >= 1 else -math.log1p(-self.keep_probability)
+        extra = math.inf if self.keep_probability >= 1 else -math.log1p(-self.keep_probability) * self.releases
         return (
             super().promise()
             + f" This holds for outputs in the protected set, with exp({extra:.4g}) more where one of the two words is "

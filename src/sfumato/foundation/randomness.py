@@ -184,21 +184,24 @@ def below(source: Source, bounds: UInt64Array) -> UInt64Array:
     >>> below(RunKey.from_seed(1).record(0), np.array([1, 1], dtype=np.uint64)).tolist()
     [0, 0]
     """
-    if len(bounds) == 0:
-        return np.empty(0, dtype=np.uint64)
     if not bounds.all():
         raise ParameterError("every bound must be at least 1")
-    result = np.empty(len(bounds), dtype=np.uint64)
-    todo = np.arange(len(bounds))
-    numbers = source.uint64(len(bounds))
+    return settle(source, source.uint64(len(bounds)), np.arange(len(bounds)), bounds)
+
+
+def settle(source: Source, numbers: UInt64Array, positions: npt.NDArray[np.intp], bounds: UInt64Array) -> UInt64Array:
+    """Turn the numbers of a call's draws at some positions into uniform integers below bounds; see :func:`below`."""
+    result = np.empty(len(positions), dtype=np.uint64)
+    todo = np.arange(len(positions))
+    drawn = numbers[positions]
     for attempt in itertools.count(1):
         bound = bounds[todo]
         # 2**64 mod bound, computed inside 64 bits: the numbers of that top part are rejected.
         excess = (~bound + np.uint64(1)) % bound
-        accepted = numbers <= ~excess
-        result[todo[accepted]] = numbers[accepted] % bound[accepted]
+        accepted = drawn <= ~excess
+        result[todo[accepted]] = drawn[accepted] % bound[accepted]
         todo = todo[~accepted]
         if len(todo) == 0:
             break
-        numbers = source.again(todo, attempt)
+        drawn = source.again(positions[todo], attempt)
     return result

@@ -18,13 +18,16 @@ import numpy as np
 
 from sfumato.foundation.errors import ParameterError
 from sfumato.foundation.guarantee import Guarantee
-from sfumato.foundation.randomness import Source, UInt64Array, below
-from sfumato.mechanism.rowstore import RowStore
+from sfumato.foundation.randomness import Source, UInt64Array, settle
+from sfumato.mechanism.rowstore import BLOCK, CompiledRows, RowStore
 from sfumato.space import Space
-from sfumato.space.metric import IndexArray
+from sfumato.space.metric import FloatArray, IndexArray
 
 UNKNOWN = -1
 """The id of a word that is not an input of a mechanism; it is replaced by a draw that does not depend on it."""
+
+
+_BATCH_CELLS = 4_000_000
 
 
 @runtime_checkable
@@ -119,43 +122,42 @@ class TableMechanism(ABC):
     def sample(self, ids: IndexArray, source: Source) -> IndexArray:
         """Draw an output word for every input word."""
         ids = np.where(self._is_input[ids], ids, UNKNOWN)
-        with self._lock:
-            rows = self._store.rows(ids[ids != UNKNOWN], self._compile_rows)
-        totals = rows.totals_of(ids)
-        totals[ids == UNKNOWN] = len(self.outputs)
-        numbers = below(source, totals)
+        numbers = source.uint64(len(ids))
         drawn = np.empty(len(ids), dtype=np.intp)
-        unknown = ids == UNKNOWN
-        drawn[unknown] = self.outputs[numbers[unknown].astype(np.intp)]
-        known = np.flatnonzero(~unknown)
-        cells, missed = rows.find(ids[known], numbers[known])
-        drawn[known] = cells
-        if len(missed):
-            places = known[missed]
-            drawn[places] = self._find_in_tails(ids[places], numbers[places] - rows.head_of(ids[places]))
+        unknown = np.flatnonzero(ids == UNKNOWN)
+        bounds = np.full(len(unknown), len(self.outputs), dtype=np.uint64)
+        drawn[unknown] = self.outputs[settle(source, numbers, unknown, bounds).astype(np.intp)]
+        known = np.flatnonzero(ids != UNKNOWN)
+        for group in self._store.groups(ids[known], len(self.outputs)):
+            with self._lock:
+                rows = self._store.rows(group, self)
+            here = known[(ids[known] >= group[0]) & (ids[known] <= group[-1])]
+            settled = settle(source, numbers, here, rows.totals[rows.slot[ids[here]]])
+            drawn[here] = rows.find(ids[here], settled, self)
         return drawn
 
-    def _compile_rows(self, ids: IndexArray) -> tuple[IndexArray, UInt64Array]:
+    def compile_rows(self, ids: IndexArray) -> CompiledRows:
+        """Return whole rows of input words."""
         cells = self.cells(ids)
         weights = self.weights(ids)
-        if cells is None:
-            cells = np.broadcast_to(self.outputs, weights.shape)
-        return cells, weights
+        return CompiledRows(self.outputs[None, :] if cells is None else cells, weights, np.zeros(len(ids)))
 
-    def _find_in_tails(self, ids: IndexArray, numbers: UInt64Array) -> IndexArray:
-        """Find the cells of draws that fell into the part of a row that is not kept in memory."""
-        drawn = np.empty(len(ids), dtype=np.intp)
+    def block_weights(self, ids: IndexArray, blocks: IndexArray, norms: FloatArray) -> tuple[IndexArray, UInt64Array]:
+        """Return the cells and weights of one block of columns for each id, by compiling their rows again."""
+        cells = np.zeros((len(ids), BLOCK), dtype=np.intp)
+        weights = np.zeros((len(ids), BLOCK), dtype=np.uint64)
         distinct, which = np.unique(ids, return_inverse=True)
-        step = max(1, 4_000_000 // max(len(self.outputs), 1))
+        step = max(1, _BATCH_CELLS // max(len(self.outputs), 1))
         for start in range(0, len(distinct), step):
-            chosen = distinct[start : start + step]
-            cells, weights = self._compile_rows(chosen)
-            tails = np.where(RowStore.in_head(weights), np.uint64(0), weights)
-            for offset, row in enumerate(tails):
-                draws = np.flatnonzero(which == start + offset)
-                cumulative = np.cumsum(row, dtype=np.uint64)
-                drawn[draws] = cells[offset][np.searchsorted(cumulative, numbers[draws], side="right")]
-        return drawn
+            compiled = self.compile_rows(distinct[start : start + step])
+            places = np.flatnonzero((which >= start) & (which < start + step))
+            columns = blocks[places, None] * BLOCK + np.arange(BLOCK)
+            inside = columns < compiled.weights.shape[1]
+            columns = np.where(inside, columns, 0)
+            rows = which[places, None] - start
+            cells[places] = compiled.cells[0 if len(compiled.cells) == 1 else rows, columns]
+            weights[places] = np.where(inside, compiled.weights[rows, columns], np.uint64(0))
+        return cells, weights
 
 
 def _frozen(positions: IndexArray) -> IndexArray:

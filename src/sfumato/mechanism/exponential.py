@@ -23,6 +23,7 @@ from sfumato.mechanism import tuned_cache
 from sfumato.mechanism.base import TableMechanism
 from sfumato.mechanism.integers import to_weights
 from sfumato.mechanism.kernel import Certificate, Ground, Tick, truncation
+from sfumato.mechanism.rowstore import BLOCK, CompiledRows
 from sfumato.mechanism.tuning import TUNINGS, Effort, Tuned, tune
 from sfumato.space import Space
 from sfumato.space.metric import FloatArray, IndexArray
@@ -36,17 +37,22 @@ class ExponentialMechanism(TableMechanism):
         self.ground = ground
         self.tuned = tuned
         self._word_weights: FloatArray = ground.to_words(tuned.weights / ground.multiplicity)
-        self._kernel = ground.kernel_function(tuned.rate)
+        self._prepare()
+
+    def _prepare(self) -> None:
+        ground = self.ground
+        self._kernel = ground.kernel_function(self.tuned.rate)
+        self._pairs = ground.block_function(self.tuned.rate, BLOCK)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what can be made again."""
         state = super().__getstate__()
-        del state["_kernel"]
+        del state["_kernel"], state["_pairs"]
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        self._kernel = self.ground.kernel_function(self.tuned.rate)
+        self._prepare()
 
     @property
     def rate(self) -> float:
@@ -58,15 +64,37 @@ class ExponentialMechanism(TableMechanism):
         """The bound on the realised epsilon and the pair of words that comes closest to it."""
         return self.tuned.certificate
 
-    def weights(self, ids: IndexArray) -> UInt64Array:
-        """Return the integer weights of some rows."""
+    def _kernel_rows(self, ids: IndexArray) -> FloatArray:
         ground = self.ground
         columns = slice(None) if len(ground.output_points) == len(ground.geometry) else ground.output_points
         kernel = self._kernel(ground.space.points[ids], columns)
         if not ground.every_output_is_a_point:
             kernel = ground.to_words(kernel)
         kernel *= self._word_weights
-        return to_weights(kernel)
+        return kernel
+
+    def weights(self, ids: IndexArray) -> UInt64Array:
+        """Return the integer weights of some rows."""
+        kernel = self._kernel_rows(ids)
+        return to_weights(kernel, kernel.sum(axis=1))
+
+    def compile_rows(self, ids: IndexArray) -> CompiledRows:
+        """Return whole rows, with the sums they were divided by."""
+        kernel = self._kernel_rows(ids)
+        norms = kernel.sum(axis=1)
+        return CompiledRows(self.outputs[None, :], to_weights(kernel, norms), norms)
+
+    def block_weights(self, ids: IndexArray, blocks: IndexArray, norms: FloatArray) -> tuple[IndexArray, UInt64Array]:
+        """Return one block of each row; for integer vectors it costs 16 distances and not a whole row."""
+        if self._pairs is None:
+            return super().block_weights(ids, blocks, norms)
+        columns = blocks[:, None] * BLOCK + np.arange(BLOCK)
+        inside = columns < len(self.outputs)
+        columns = np.where(inside, columns, len(self.outputs) - 1)
+        kernel = self._pairs(self.ground.space.points[ids], blocks)
+        kernel *= self._word_weights[columns]
+        weights = to_weights(kernel, norms, len(self.outputs))
+        return self.outputs[columns], np.where(inside, weights, np.uint64(0))
 
 
 def _positions(space: Space, words: Sequence[str] | None) -> IndexArray:

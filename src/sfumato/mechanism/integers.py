@@ -23,16 +23,18 @@ LARGEST_TOTAL = 2**63
 MOST_CELLS = 2**34
 
 
-def to_weights(kernel: FloatArray) -> UInt64Array:
+def to_weights(kernel: FloatArray, sums: FloatArray | None = None, cells: int | None = None) -> UInt64Array:
     """Return integer weights for rows of non-negative numbers proportional to probabilities; uses up its argument.
+
+    ``sums`` and ``cells`` are those of the whole rows where the argument is a part of them.
 
     >>> to_weights(np.array([[3.0, 1.0, 0.0]])).tolist()
     [[6917529027590750208, 2305843009196916736, 16777216]]
     """
-    cells = kernel.shape[1]
+    cells = kernel.shape[1] if cells is None else cells
     if cells > MOST_CELLS:
         raise ParameterError(f"a row has {cells} cells; at most {MOST_CELLS} can be represented")
-    sums = kernel.sum(axis=1)
+    sums = kernel.sum(axis=1) if sums is None else sums
     if not (np.isfinite(sums).all() and (sums > 0).all()):
         raise ParameterError("a row of probabilities is empty, infinite or NaN")
     kernel /= sums[:, None]  # in two steps, since the scale over a tiny sum may overflow

@@ -28,6 +28,8 @@ from sfumato.space.metric import (
     FloatArray,
     Geometry,
     IndexArray,
+    IntegerEuclidean,
+    Profile,
     in_threads,
     row_blocks,
     upper_tiles,
@@ -95,12 +97,25 @@ class Ground:
     def kernel_function(self, rate: float) -> BlockFunction:
         """Return a function for blocks of exp(-rate d_gamma) between points of the space."""
 
+        return self.geometry.prepare(self._profile(rate))
+
+    def _profile(self, rate: float) -> Profile:
         def profile(distances: FloatArray) -> FloatArray:
             np.minimum(distances, self.gamma, out=distances)
             distances *= -rate
             return np.asarray(np.exp(distances, out=distances))
 
-        return self.geometry.prepare(profile)
+        return profile
+
+    def block_function(self, rate: float, block: int) -> Callable[[IndexArray, IndexArray], FloatArray] | None:
+        """Return a function for the kernel between points and one block of output words each.
+
+        None where a block would cost as much as the row (small vocabularies), or could differ from the row in the last
+        bit (vectors that are not integers).
+        """
+        if not isinstance(self.geometry, IntegerEuclidean) or len(self.outputs) < 64 * block:
+            return None
+        return self.geometry.prepare_blocks(self._profile(rate), self.space.points[self.outputs], block)
 
     def times(
         self, vector: FloatArray, rate: float, points: IndexArray, threads: int | None, tick: Tick | None

@@ -1,25 +1,49 @@
 """Compiled rows side by side in flat arrays, so that the tokens of a whole batch are drawn together.
 
-A row is laid out as its *head* (cells of at least 2**-22 of the row's total, in public order) followed by its *tail* (the
-rest, in public order).  Only heads are kept; the tail's exact mass is known, and a draw that falls into it (less than
-one in fifty for 80,000 words) has its row compiled again.  The layout, and with it the outcome of a draw, does not
-depend on what is in memory.
+A row is laid out as its *head* (cells of at least 2**-10 of the row's total, in public order) followed by its *tail* (the
+rest, in public order, in blocks of 16 cells).  Kept in memory are the running sums of the head's cells and of the tail's
+blocks; a draw that falls into a block has that block's 16 weights computed again.  A row of 40,000 words then takes
+20 kB in place of 480 kB.  The layout, and with it the outcome of a draw, does not depend on what is in memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from sfumato.foundation.randomness import UInt64Array
-from sfumato.space.metric import IndexArray
+from sfumato.space.metric import FloatArray, IndexArray, in_threads
 
-HEAD_SHARE_BITS = 22
-_BYTES_PER_CELL = 12
-_BATCH_CELLS = 2_000_000
+HEAD_BITS = 10
+BLOCK = 16
+_BATCH_CELLS = 400_000
+
+
+@dataclass(frozen=True)
+class CompiledRows:
+    """Some rows as a table makes them."""
+
+    cells: IndexArray
+    """Positions of the output words: one row each, or a single one that all rows share."""
+    weights: UInt64Array
+    norms: FloatArray
+    """What each row was divided by, for tables that can compute a block again from it."""
+
+
+class Table(Protocol):
+    """What a row store needs of a mechanism."""
+
+    def compile_rows(self, ids: IndexArray) -> CompiledRows:
+        """Return whole rows."""
+        ...
+
+    def block_weights(self, ids: IndexArray, blocks: IndexArray, norms: FloatArray) -> tuple[IndexArray, UInt64Array]:
+        """Return the cells and weights of one block of :data:`BLOCK` columns for each id."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -28,110 +52,158 @@ class Rows:
 
     slot: npt.NDArray[np.int32]
     """Row number of every input word, -1 where there is none."""
-    starts: npt.NDArray[np.int64]
-    """Where each row's head begins; one more at the end."""
-    cumulative: UInt64Array
-    """Weights of the heads, summed up within each row."""
-    cells: npt.NDArray[np.int32]
     totals: UInt64Array
+    norms: FloatArray
+    head_starts: npt.NDArray[np.int64]
+    """Where each row's head begins; one more at the end."""
+    head_sums: UInt64Array
+    """Weights of the heads, summed up within each row; an empty head counts as one cell of weight 0."""
+    head_cells: npt.NDArray[np.int32]
+    tail_starts: npt.NDArray[np.int64]
+    tail_sums: UInt64Array
+    """Weights of the blocks of the tails, summed up within each row."""
 
-    def totals_of(self, ids: IndexArray) -> UInt64Array:
-        """Return row totals; meaningless for ids without a row."""
-        if len(self.totals) == 0:
-            return np.ones(len(ids), dtype=np.uint64)
-        return self.totals[self.slot[ids]]
-
-    def head_of(self, ids: IndexArray) -> UInt64Array:
-        """Return the mass of the heads."""
-        return self.cumulative[self.starts[self.slot[ids] + 1] - 1]
-
-    def find(self, ids: IndexArray, numbers: UInt64Array) -> tuple[IndexArray, IndexArray]:
-        """Return the cell each number falls in, and the places of the numbers that fall behind a head."""
-        if len(ids) == 0:
-            return np.empty(0, dtype=np.intp), np.empty(0, dtype=np.intp)
+    def find(self, ids: IndexArray, numbers: UInt64Array, table: Table) -> IndexArray:
+        """Return the output word each number falls on."""
         slots = self.slot[ids]
-        low, high = self.starts[slots], self.starts[slots + 1]
-        missed = np.flatnonzero(numbers >= self.cumulative[high - 1])
-        high -= 1
-        # Binary search in all rows at once for the first cumulative weight above the number.
-        while True:
-            open_ = low < high
-            if not open_.any():
-                break
-            middle = (low + high) >> 1
-            above = self.cumulative[middle] > numbers
-            high = np.where(open_ & above, middle, high)
-            low = np.where(open_ & ~above, middle + 1, low)
-        return self.cells[low].astype(np.intp), missed
+        low, high = self.head_starts[slots], self.head_starts[slots + 1]
+        heads = self.head_sums[high - 1]
+        drawn = self.head_cells[_first_above(self.head_sums, low, high, numbers)].astype(np.intp)
+        behind = np.flatnonzero(numbers >= heads)
+        if len(behind):
+            drawn[behind] = self._find_in_tails(ids[behind], numbers[behind] - heads[behind], table)
+        return drawn
+
+    def _find_in_tails(self, ids: IndexArray, numbers: UInt64Array, table: Table) -> IndexArray:
+        slots = self.slot[ids]
+        starts = self.tail_starts[slots]
+        places = _first_above(self.tail_sums, starts, self.tail_starts[slots + 1], numbers)
+        before = np.where(places > starts, self.tail_sums[np.maximum(places, 1) - 1], np.uint64(0))
+        cells, weights = table.block_weights(ids, places - starts, self.norms[slots])
+        weights = np.where(weights >= head_cutoff(self.totals[slots])[:, None], np.uint64(0), weights)
+        running = np.cumsum(weights, axis=1, dtype=np.uint64)
+        column = (running <= (numbers - before)[:, None]).sum(axis=1)
+        return np.asarray(cells[np.arange(len(ids)), np.minimum(column, BLOCK - 1)])
+
+
+def head_cutoff(totals: UInt64Array) -> UInt64Array:
+    """Return the least weight of a head's cell."""
+    return np.asarray(np.maximum(totals >> np.uint64(HEAD_BITS), np.uint64(1)))
+
+
+def _first_above(
+    sums: UInt64Array, low: npt.NDArray[np.int64], high: npt.NDArray[np.int64], numbers: UInt64Array
+) -> npt.NDArray[np.int64]:
+    """Return the first place in [low, high) whose sum is above the number, or the last place: binary search, all at once."""
+    low, high = low.copy(), high - 1
+    for _ in range(int((high - low).max(initial=0)).bit_length()):
+        middle = (low + high) >> 1
+        above = sums[middle] > numbers
+        np.copyto(high, middle, where=above)
+        np.copyto(low, np.minimum(middle + 1, high), where=~above)
+    return low
 
 
 class RowStore:
     """Rows compiled so far, within a memory limit."""
 
     def __init__(self, words: int, memory: int) -> None:
-        self._limit = max(memory // _BYTES_PER_CELL, 1)
         self._words = words
-        self._used = 0
-        self._rows = self._empty()
+        self._memory = memory
+        self._rows = _no_rows(words)
 
-    def _empty(self) -> Rows:
-        return Rows(
-            np.full(self._words + 1, -1, dtype=np.int32),
-            np.zeros(1, dtype=np.int64),
-            np.empty(0, dtype=np.uint64),
-            np.empty(0, dtype=np.int32),
-            np.empty(0, dtype=np.uint64),
-        )
+    def groups(self, ids: IndexArray, columns: int) -> Iterator[IndexArray]:
+        """Yield sorted distinct ids in groups whose rows fit in memory together."""
+        distinct = np.unique(ids)
+        per_row = 8 * (-(-columns // BLOCK)) + 12 * min(columns, 2**HEAD_BITS) // 8 + 64
+        step = max(1, self._memory // per_row)
+        for start in range(0, len(distinct), step):
+            yield distinct[start : start + step]
 
-    @staticmethod
-    def in_head(weights: UInt64Array) -> npt.NDArray[np.bool_]:
-        """Return which cells of each row belong to its head."""
-        cutoff = weights.sum(axis=1, dtype=np.uint64) >> np.uint64(HEAD_SHARE_BITS)
-        return np.asarray(weights >= np.maximum(cutoff, np.uint64(1))[:, None])
-
-    def rows(self, ids: IndexArray, compile_rows: Callable[[IndexArray], tuple[IndexArray, UInt64Array]]) -> Rows:
+    def rows(self, distinct: IndexArray, table: Table) -> Rows:
         """Return a snapshot that has a row for every id, compiling what is missing."""
-        missing = np.unique(ids[self._rows.slot[ids] < 0])
+        missing = distinct[self._rows.slot[distinct] < 0]
         if len(missing) == 0:
             return self._rows
-        if self._used > self._limit:  # start anew with what this batch needs
-            self._rows, self._used = self._empty(), 0
-            missing = np.unique(ids)
-        old = self._rows
-        slot = old.slot.copy()
-        counts, cumulative, cells, totals = [], [old.cumulative], [old.cells], [old.totals]
-        start = 0
-        step = 64
-        while start < len(missing):
-            chosen = missing[start : start + step]
-            row_cells, weights = compile_rows(chosen)
-            head = self.in_head(weights)
-            count = head.sum(axis=1)
-            flat = weights[head]
-            cumulative.append(_running_sums(flat, count))
-            cells.append(row_cells[head].astype(np.int32))
-            totals.append(weights.sum(axis=1, dtype=np.uint64))
-            counts.append(count)
-            slot[chosen] = len(old.totals) + start + np.arange(len(chosen))
-            start += len(chosen)
-            step = max(1, min(4096, _BATCH_CELLS // weights.shape[1]))
-        ends = old.starts[-1] + np.cumsum(np.concatenate(counts))
+        kept = self._rows
+        if kept.tail_sums.nbytes + kept.head_sums.nbytes * 2 > self._memory:
+            kept, missing = _no_rows(self._words), distinct
+        parts = list(in_threads(lambda ids: _pack(table.compile_rows(ids)), _batches(missing, table), None))
+        slot = kept.slot.copy()
+        slot[missing] = len(kept.totals) + np.arange(len(missing))
+        heads = np.concatenate([part.head_counts for part in parts])
+        tails = np.concatenate([part.tail_counts for part in parts])
         self._rows = Rows(
             slot,
-            np.concatenate([old.starts, ends]).astype(np.int64),
-            np.concatenate(cumulative),
-            np.concatenate(cells),
-            np.concatenate(totals),
+            np.concatenate([kept.totals, *(part.totals for part in parts)]),
+            np.concatenate([kept.norms, *(part.norms for part in parts)]),
+            np.concatenate([kept.head_starts, kept.head_starts[-1] + np.cumsum(heads)]),
+            np.concatenate([kept.head_sums, *(part.head_sums for part in parts)]),
+            np.concatenate([kept.head_cells, *(part.head_cells for part in parts)]),
+            np.concatenate([kept.tail_starts, kept.tail_starts[-1] + np.cumsum(tails)]),
+            np.concatenate([kept.tail_sums, *(part.tail_sums for part in parts)]),
         )
-        self._used = len(self._rows.cells)
         return self._rows
 
 
-def _running_sums(flat: UInt64Array, counts: npt.NDArray[np.intp]) -> UInt64Array:
-    """Return running sums that start anew with every row.
+@dataclass(frozen=True)
+class _Packed:
+    totals: UInt64Array
+    norms: FloatArray
+    head_counts: IndexArray
+    head_sums: UInt64Array
+    head_cells: npt.NDArray[np.int32]
+    tail_counts: IndexArray
+    tail_sums: UInt64Array
 
-    The global running sum may wrap around 2**64; taking away the row's offset, modulo 2**64, still gives the row's own.
-    """
+
+def _no_rows(words: int) -> Rows:
+    none, start = np.empty(0, dtype=np.uint64), np.zeros(1, dtype=np.int64)
+    return Rows(
+        np.full(words + 1, -1, dtype=np.int32), none, np.empty(0), start, none, np.empty(0, np.int32), start, none
+    )
+
+
+def _batches(ids: IndexArray, table: Table) -> Iterator[IndexArray]:
+    columns = table.compile_rows(ids[:1]).weights.shape[1]
+    step = max(1, _BATCH_CELLS // columns)
+    for start in range(0, len(ids), step):
+        yield ids[start : start + step]
+
+
+def _pack(compiled: CompiledRows) -> _Packed:
+    weights = compiled.weights
+    rows, columns = weights.shape
+    totals = weights.sum(axis=1, dtype=np.uint64)
+    in_row, in_column = np.nonzero(weights >= head_cutoff(totals)[:, None])
+    cells = compiled.cells[0 if len(compiled.cells) == 1 else in_row, in_column]
+    counts = np.bincount(in_row, minlength=rows)
+    head_sums, head_cells, counts = _with_empty_heads(weights[in_row, in_column], cells, in_row, counts)
+    padded = np.zeros((rows, -(-columns // BLOCK) * BLOCK), dtype=np.uint64)
+    padded[:, :columns] = weights
+    padded[in_row, in_column] = 0
+    blocks = padded.reshape(rows, -1, BLOCK).sum(axis=2, dtype=np.uint64)
+    tail_counts = np.full(rows, blocks.shape[1], dtype=np.intp)
+    return _Packed(
+        totals,
+        compiled.norms,
+        counts,
+        head_sums,
+        head_cells,
+        tail_counts,
+        np.cumsum(blocks, axis=1, dtype=np.uint64).ravel(),
+    )
+
+
+def _with_empty_heads(
+    flat: UInt64Array, cells: IndexArray, in_row: IndexArray, counts: IndexArray
+) -> tuple[UInt64Array, npt.NDArray[np.int32], IndexArray]:
+    """Sum up each row's head; a row without one gets a cell of weight 0, so that every row has a last sum."""
+    empty = np.flatnonzero(counts == 0)
+    at = np.searchsorted(in_row, empty)
+    flat, cells = np.insert(flat, at, 0), np.insert(cells, at, 0)
+    counts = np.maximum(counts, 1)
+    # The running sum over all rows may wrap around 2**64; taking away a row's offset, modulo 2**64, leaves its own.
     running = np.cumsum(flat, dtype=np.uint64)
-    before = np.concatenate([[np.uint64(0)], running])[np.cumsum(counts) - counts]
-    return np.asarray(running - np.repeat(before, counts))
+    before = np.concatenate([np.zeros(1, np.uint64), running])[np.cumsum(counts) - counts]
+    return running - np.repeat(before, counts), cells.astype(np.int32), counts

@@ -1,4 +1,8 @@
-"""Tuned kernels kept on disk: they depend on public things only (space, word lists, epsilon), never on a text."""
+"""Tuned kernels kept on disk: they depend on public things only (space, word lists, epsilon), never on a text.
+
+The package ships the one of the command line's defaults, so that a first run need not tune it; a kernel from disk is
+no more than a proposal, and ``sfumato verify`` certifies it anew.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import hashlib
 import io
 import json
 import zipfile
+from importlib import resources
 
 import numpy as np
 
@@ -31,7 +36,7 @@ def _worth_keeping(ground: Ground) -> bool:
 
 def load(ground: Ground, epsilon: float, tuning: str) -> Tuned | None:
     """Return the kernel tuned before for exactly these public things, or None."""
-    content = cache.read_bytes(_name(ground, epsilon, tuning)) if _worth_keeping(ground) else None
+    content = _read(_name(ground, epsilon, tuning)) if _worth_keeping(ground) else None
     if content is None:
         return None
     try:
@@ -44,6 +49,11 @@ def load(ground: Ground, epsilon: float, tuning: str) -> Tuned | None:
     if len(weights) != len(ground.output_points):
         return None
     return Tuned(facts["tuning"], facts["rate"], weights, certificate, facts["keeps"], facts["note"])
+
+
+def _read(name: str) -> bytes | None:
+    shipped = resources.files("sfumato.mechanism") / "data" / name
+    return shipped.read_bytes() if shipped.is_file() else cache.read_bytes(name)
 
 
 def store(ground: Ground, epsilon: float, tuning: str, tuned: Tuned) -> None:

@@ -6,7 +6,7 @@
   triangle inequality proves the promise.  Exists where no weight comes out negative.
 * ``floored``: where some would, the non-negative weights closest to that (see :func:`_balanced_weights`), and the greatest
   rate whose certificate is at most epsilon.
-* ``best``: tight where it exists, else whichever of floored and calibrated keeps more words.
+* ``best``: tight where it exists, else floored where it certifies, else calibrated.
 
 Every result is certified on the integers; none is trusted because of how it was found.
 """
@@ -242,13 +242,12 @@ def _best(ground: Ground, epsilon: float, effort: Effort) -> Tuned:
     tight = _try_tight(ground, epsilon, effort)
     if tight is not None:
         return tight
-    calibrated = _calibrated(ground, epsilon, effort)
     try:
         floored = _floored(ground, epsilon, effort)
     except CertificationError:
+        calibrated = _calibrated(ground, epsilon, effort)
         return replace(calibrated, note="tight weights do not exist at this epsilon and floored ones do not certify")
-    better = max((floored, calibrated), key=lambda tuned: tuned.keeps)
-    return replace(better, note="tight weights do not exist at this epsilon in this space")
+    return replace(floored, note="tight weights do not exist at this epsilon in this space")
 
 
 _FINDERS: dict[str, Callable[[Ground, float, Effort], Tuned]] = {

@@ -15,7 +15,7 @@ policy describes in plain words what it keeps; the description goes into the gua
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -25,6 +25,12 @@ import numpy.typing as npt
 from sfumato.text import pieces
 
 Mask = npt.NDArray[np.bool_]
+
+CHOSEN_IN_CONTEXT = (
+    "which tokens these are is found out from the text around them, so the positions it chooses are public and no "
+    "promise covers the choice"
+)
+"""Said by every policy that looks at more than a token by itself."""
 
 
 @dataclass(frozen=True)
@@ -44,10 +50,19 @@ class Document:
         return self.pieces[1::2]
 
     @cached_property
+    def _piece_ends(self) -> npt.NDArray[np.intp]:
+        lengths = np.fromiter(map(len, self.pieces), dtype=np.intp, count=len(self.pieces))
+        return np.cumsum(lengths)
+
+    @property
     def starts(self) -> npt.NDArray[np.intp]:
         """Offset of every token in the text."""
-        lengths = np.fromiter(map(len, self.pieces), dtype=np.intp, count=len(self.pieces))
-        return np.cumsum(lengths)[0:-1:2]
+        return self._piece_ends[0:-1:2]
+
+    @property
+    def ends(self) -> npt.NDArray[np.intp]:
+        """Offset just behind every token."""
+        return self._piece_ends[1::2]
 
 
 class Policy(ABC):
@@ -62,8 +77,16 @@ class Policy(ABC):
     def protects(self, document: Document) -> Mask:
         """Return a mask over the document's tokens."""
 
+    def protects_many(self, documents: Sequence[Document]) -> list[Mask]:
+        """Return the masks of several documents; policies that run a model do them together."""
+        return [self.protects(document) for document in documents]
+
     def protects_word(self, word: str) -> bool:
         """Return whether a vocabulary word can ever be protected; only such words need be inputs of a mechanism."""
+        return True
+
+    def keeps_word(self, word: str) -> bool:
+        """Return whether a vocabulary word can ever be kept; where in doubt it can."""
         return True
 
     def __or__(self, other: Policy) -> Policy:
@@ -93,9 +116,17 @@ class _Combined(Policy):
     def protects(self, document: Document) -> Mask:
         return self._combine(self._one.protects(document), self._other.protects(document))
 
+    def protects_many(self, documents: Sequence[Document]) -> list[Mask]:
+        ones, others = self._one.protects_many(documents), self._other.protects_many(documents)
+        return [self._combine(one, other) for one, other in zip(ones, others, strict=True)]
+
     def protects_word(self, word: str) -> bool:
         one, other = self._one.protects_word(word), self._other.protects_word(word)
         return (one or other) if self._name == "or" else (one and other)
+
+    def keeps_word(self, word: str) -> bool:
+        one, other = self._one.keeps_word(word), self._other.keeps_word(word)
+        return (one and other) if self._name == "or" else (one or other)
 
 
 class _Inverted(Policy):
@@ -109,3 +140,16 @@ class _Inverted(Policy):
 
     def protects(self, document: Document) -> Mask:
         return ~self._policy.protects(document)
+
+    def protects_many(self, documents: Sequence[Document]) -> list[Mask]:
+        return [~mask for mask in self._policy.protects_many(documents)]
+
+    def protects_word(self, word: str) -> bool:
+        return self._policy.keeps_word(word)
+
+    def keeps_word(self, word: str) -> bool:
+        return self._policy.protects_word(word)
+
+    def __invert__(self) -> Policy:
+        """Protect what the inner one protects."""
+        return self._policy

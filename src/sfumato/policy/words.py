@@ -18,6 +18,9 @@ class _Everything(Policy):
     def protects(self, document: Document) -> Mask:
         return np.ones(len(document.pieces) // 2, dtype=bool)
 
+    def keeps_word(self, word: str) -> bool:
+        return False
+
 
 class _KeepWords(Policy):
     def __init__(self, words: frozenset[str], name: str) -> None:
@@ -35,6 +38,24 @@ class _KeepWords(Policy):
 
     def protects_word(self, word: str) -> bool:
         return word.lower() not in self._words
+
+    def keeps_word(self, word: str) -> bool:
+        return word.lower() in self._words
+
+
+class _ProtectWords(_KeepWords):
+    @property
+    def keeps(self) -> str:
+        return f"every token but those of {self._name} ({len(self._words)} words)"
+
+    def protects(self, document: Document) -> Mask:
+        return ~super().protects(document)
+
+    def protects_word(self, word: str) -> bool:
+        return super().keeps_word(word)
+
+    def keeps_word(self, word: str) -> bool:
+        return super().protects_word(word)
 
 
 def everything() -> Policy:
@@ -54,6 +75,19 @@ def keep_words(words: Iterable[str], name: str = "a public list of kept words") 
     >>> keep_words(["and"]).protects(Document("salt AND pepper")).tolist()
     [True, False, True]
     """
+    return _KeepWords(_folded(words), name)
+
+
+def protect_words(words: Iterable[str], name: str = "a public list of protected words") -> Policy:
+    """Protect the words of a public list, in any letter case, and release everything else as it is.
+
+    >>> protect_words(["pepper"]).protects(Document("salt and Pepper")).tolist()
+    [False, False, True]
+    """
+    return _ProtectWords(_folded(words), name)
+
+
+def _folded(words: Iterable[str]) -> frozenset[str]:
     if isinstance(words, str):
         raise ParameterError("words must be a list of words, not a single string")
-    return _KeepWords(frozenset(word.lower() for word in words), name)
+    return frozenset(word.lower() for word in words)

@@ -7,22 +7,39 @@ Nothing of the text is kept on the sanitizer.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.foundation.checks import require_one_of
+from sfumato.foundation.checks import gather, require_count, require_one_of
 from sfumato.foundation.guarantee import Guarantee
-from sfumato.foundation.randomness import RunKey, Source, SystemSource
+from sfumato.foundation.randomness import RunKey
 from sfumato.mechanism.base import UNKNOWN, Mechanism
 from sfumato.policy import Document, Policy, everything
+from sfumato.sanitize.consistency import (
+    PADDING,
+    Batch,
+    Consistency,
+    DigitReplacer,
+    draw,
+    replace_digits,
+    with_consistency,
+)
 from sfumato.space.metric import IndexArray
 from sfumato.text import Case, apply_case, case_of, without_accents
 
 OUT_OF_VOCABULARY = ("draw", "keep", "mask")
 MASK = "[MASK]"
+_UNKNOWN_NOTES = {
+    "draw": "A protected word outside the vocabulary is replaced by a uniformly random word, whatever it was; that it was "
+    "outside the vocabulary is not hidden by this promise",
+    "mask": f"A protected word outside the vocabulary is replaced by {MASK}, whatever it was; its position is thereby "
+    "revealed as that of such a word",
+    "keep": "Protected words outside the vocabulary are RELEASED AS THEY ARE, without any protection: names and numbers "
+    "are often among them",
+}
 _CASES = (Case.LOWER, Case.TITLE, Case.UPPER)
 
 
@@ -89,11 +106,15 @@ class _Lookup(dict[str, int]):
 class Sanitizer:
     """Applies a mechanism to the protected words of texts.
 
+    ``oov`` says what becomes of a protected word outside the vocabulary (``draw`` it uniformly, ``mask`` it, or ``keep``
+    it), ``consistency`` which equal words share a draw (see :mod:`sfumato.sanitize.consistency`), ``public_length``
+    cuts and pads every record to so many words, and ``digits`` replaces numbers digit by digit.
+
     >>> import sfumato
     >>> space = sfumato.Space.from_arrays(["cold", "cool", "warm", "hot"], [[0.0], [1.0], [3.0], [4.0]])
-    >>> sanitizer = Sanitizer(sfumato.compile("tem", space, epsilon=200.0))
+    >>> sanitizer = Sanitizer(sfumato.compile("tem", space, epsilon=200.0), oov="mask")
     >>> sanitizer("Cold, then HOT!").text
-    'Cold, cold HOT!'
+    'Cold, [MASK] HOT!'
     """
 
     def __init__(
@@ -103,30 +124,55 @@ class Sanitizer:
         policy: Policy | None = None,
         oov: str = "draw",
         carry_case: bool = True,
+        consistency: str = "token",
+        public_length: int | None = None,
+        digits: DigitReplacer | None = None,
+        key: RunKey | None = None,
     ) -> None:
-        require_one_of(OUT_OF_VOCABULARY, oov=oov)
+        gather(
+            lambda: require_one_of(OUT_OF_VOCABULARY, oov=oov),
+            lambda: require_one_of(tuple(Consistency), consistency=consistency),
+            lambda: require_count(public_length=public_length) if public_length is not None else None,
+        )
         self.mechanism = mechanism
         self.policy = policy or everything()
         self.oov = oov
         self.carry_case = carry_case
+        self.consistency = Consistency(consistency)
+        self.public_length = public_length
+        self.digits = digits
+        if key is None and self.consistency is Consistency.DATASET:
+            key = RunKey.generate()  # equal words share a draw for as long as this sanitizer lives
+        self._key = key
 
     @cached_property
     def guarantee(self) -> Guarantee:
         """The mechanism's promise for a word, with everything this sanitizer leaves public."""
-        public = ["the number and the positions of protected words", "spacing and punctuation"]
+        guarantee = self.mechanism.guarantee
+        if self._key is not None:
+            guarantee = guarantee.with_randomness(self._key.secure)
+        guarantee = guarantee.with_public(*self._public_things()).with_notes(_UNKNOWN_NOTES[self.oov])
+        if self.public_length is not None:
+            guarantee = guarantee.with_notes(
+                f"Every output has exactly {self.public_length} words, longer texts are cut and shorter ones padded with "
+                "uniformly random words; how many were padded is hidden only as far as such words resemble replaced ones"
+            )
+        if self.digits is not None:
+            guarantee = guarantee.with_public("how many digits a number has").with_notes(
+                f"Numbers are replaced digit by digit under a promise of their own: {self.digits.guarantee.promise()}"
+            )
+        return with_consistency(guarantee, self.consistency)
+
+    def _public_things(self) -> list[str]:
+        if self.public_length is None:
+            public = ["the number and the positions of protected words", "spacing and punctuation"]
+        else:
+            public = ["the positions of protected words"]
         if self.carry_case:
             public.append("letter case (lower, Title or UPPER)")
         if self.policy.keeps:
             public.append(f"what the policy keeps: {self.policy.keeps}")
-        notes = {
-            "draw": "A protected word outside the vocabulary is replaced by a uniformly random word, whatever it was; "
-            "that it was outside the vocabulary is not hidden by this promise",
-            "mask": f"A protected word outside the vocabulary is replaced by {MASK}, whatever it was; its position is "
-            "thereby revealed as that of such a word",
-            "keep": "Protected words outside the vocabulary are RELEASED AS THEY ARE, without any protection: names and "
-            "numbers are often among them",
-        }
-        return self.mechanism.guarantee.with_public(*public).with_notes(notes[self.oov])
+        return public
 
     def __call__(self, text: str, key: RunKey | None = None) -> SanitizedText:
         """Sanitize one text."""
@@ -135,70 +181,98 @@ class Sanitizer:
 
     def batch(self, texts: Sequence[str], *, key: RunKey | None = None, first_record: int = 0) -> SanitizedBatch:
         """Sanitize several texts; with a key, record ``first_record + i`` always gets the same noise."""
+        if key is None:
+            key = self._key
         documents = [Document(text) for text in texts]
-        masks = [self.policy.protects(document) for document in documents]
-        counts = [int(np.count_nonzero(mask)) for mask in masks]
-        numbers = range(first_record, first_record + len(texts))
-        source: Source = SystemSource() if key is None else key.records(numbers, counts)
-        replaced, tally = self._replace(documents, masks, counts, source)
+        work = [
+            _cut(document, mask, self.public_length)
+            for document, mask in zip(documents, self.policy.protects_many(documents), strict=True)
+        ]
+        chosen = [token for record in work for token in record.protected]
+        counts = [len(record.protected) for record in work]
+        words, tally = self._replacements(Batch(chosen, *self._look_up(chosen), counts, first_record), key)
+        done, start = [], 0
+        for record, count in zip(work, counts, strict=True):
+            done.append(record.rejoined(words[start : start + count]))
+            start += count
+        kept = sum(record.kept for record in work)
         guarantee = self.guarantee if key is None else self.guarantee.with_randomness(key.secure)
-        return SanitizedBatch(replaced, guarantee, tally)
+        return SanitizedBatch(done, guarantee, replace(tally, kept=kept, longest_record=max(counts, default=0)))
 
-    def _replace(
-        self,
-        documents: list[Document],
-        masks: list[npt.NDArray[np.bool_]],
-        counts: list[int],
-        source: Source,
-    ) -> tuple[list[str], Counts]:
-        chosen: list[str] = []
-        for document, mask, count in zip(documents, masks, counts, strict=True):
-            tokens = document.tokens
-            chosen += tokens if count == len(tokens) else [t for t, m in zip(tokens, mask.tolist(), strict=True) if m]
-        ids, cases = self._look_up(chosen)
-        drawn = self.mechanism.sample(ids, source)
-        words = self._write(drawn, cases)
-        unknown = np.flatnonzero(ids == UNKNOWN)
+    def _replacements(self, batch: Batch, key: RunKey | None) -> tuple[list[str], Counts]:
+        drawn = draw(self.mechanism, batch, self.consistency, key)
+        words: list[str] = self._spellings[drawn].tolist()
+        for place in np.flatnonzero(batch.cases).tolist():
+            words[place] = apply_case(words[place], _CASES[batch.cases[place]])
+        unknown = np.flatnonzero(batch.ids == UNKNOWN)
         if self.oov != "draw":
             for place in unknown.tolist():
-                words[place] = MASK if self.oov == "mask" else chosen[place]
-        texts, start, kept = [], 0, 0
-        for document, mask, count in zip(documents, masks, counts, strict=True):
-            parts = document.pieces
-            total = len(parts) // 2
-            kept += total - count
-            if count == total:
-                parts[1::2] = words[start : start + count]
-            else:
-                for place, word in zip(np.flatnonzero(mask).tolist(), words[start : start + count], strict=True):
-                    parts[2 * place + 1] = word
-            start += count
-            texts.append("".join(parts))
-        unchanged = int(np.count_nonzero(drawn[ids != UNKNOWN] == ids[ids != UNKNOWN]))
-        tally = Counts(len(chosen), kept, len(unknown), unchanged, max(counts, default=0))
-        return texts, tally
+                if batch.tokens[place] != PADDING:
+                    words[place] = MASK if self.oov == "mask" else batch.tokens[place]
+        numbers = 0
+        if self.digits is not None:
+            numbers = replace_digits(self.digits, batch, self.consistency, key, words)
+        known = batch.ids != UNKNOWN
+        unchanged = int(np.count_nonzero(drawn[known] == batch.ids[known]))
+        return words, Counts(len(words), 0, len(unknown) - numbers, unchanged)
 
-    def _look_up(self, tokens: list[str]) -> tuple[IndexArray, npt.NDArray[np.intp]]:
+    def _look_up(self, tokens: list[str]) -> tuple[IndexArray, IndexArray]:
         lookup = _Lookup(self._find, self.carry_case)
         codes = np.fromiter(map(lookup.__getitem__, tokens), dtype=np.intp, count=len(tokens))
         return (codes >> 2) - 1, codes & 3
 
     def _find(self, token: str) -> int:
+        if self.digits is not None and token.isdecimal():
+            return UNKNOWN
         index = self.mechanism.space.index
-        for spelling in (token.lower(), token, without_accents(token.lower())):
-            if spelling in index:
-                return index[spelling]
-        return UNKNOWN
+        lower = token.lower()
+        position = index.get(lower, UNKNOWN)
+        if position == UNKNOWN and (token != lower or not token.isascii()):
+            position = index.get(token, index.get(without_accents(lower), UNKNOWN))
+        return position
 
     @cached_property
     def _spellings(self) -> npt.NDArray[np.object_]:
         return np.array(self.mechanism.space.words, dtype=object)
 
-    def _write(self, drawn: IndexArray, cases: npt.NDArray[np.intp]) -> list[str]:
-        words: list[str] = self._spellings[drawn].tolist()
-        for place in np.flatnonzero(cases).tolist():
-            words[place] = apply_case(words[place], _CASES[cases[place]])
-        return words
+
+@dataclass(frozen=True)
+class _Record:
+    """One text between being split and being joined again."""
+
+    parts: list[str]
+    protected: list[str]
+    places: list[int] | None
+    """Places of the protected tokens among the parts; None where every token is protected."""
+
+    @property
+    def kept(self) -> int:
+        return len(self.parts) // 2 - len(self.protected)
+
+    def rejoined(self, words: list[str]) -> str:
+        if self.places is None:
+            self.parts[1::2] = words
+        else:
+            for place, word in zip(self.places, words, strict=True):
+                self.parts[place] = word
+        return "".join(self.parts)
+
+
+def _cut(document: Document, mask: npt.NDArray[np.bool_], length: int | None) -> _Record:
+    """Take a text apart, cut and padded to the public length where there is one."""
+    parts = document.pieces
+    if length is not None:
+        tokens = parts[1::2][:length]
+        padding = length - len(tokens)
+        parts = [" "] * (2 * length + 1)
+        parts[0] = parts[-1] = ""
+        parts[1::2] = tokens + [PADDING] * padding
+        mask = np.concatenate([mask[:length], np.ones(padding, dtype=bool)])
+    tokens = parts[1::2]
+    if mask.all():
+        return _Record(parts, tokens, None)
+    chosen = np.flatnonzero(mask).tolist()
+    return _Record(parts, [tokens[i] for i in chosen], [2 * i + 1 for i in chosen])
 
 
 def sanitize_all(

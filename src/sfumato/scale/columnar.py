@@ -130,8 +130,10 @@ class ArrowReader(Reader):
         """Cut a batch where its texts are long."""
         lengths = [0] * batch.num_rows
         for place in self._places:
-            for row, text in enumerate(batch.column(place).to_pylist()):
-                lengths[row] += len(text or "")
+            column = batch.column(place).cast(self.schema.field(place).type)
+            if not pa.types.is_null(column.type):
+                more = pc.fill_null(pc.utf8_length(column), 0).to_pylist()
+                lengths = [length + added for length, added in zip(lengths, more, strict=True)]
         start = characters = 0
         for row, length in enumerate(lengths):
             if length > self._longest:

@@ -10,6 +10,9 @@ from typing import Any
 
 from sfumato.foundation.errors import DataError
 
+# Made once: json.dumps makes an encoder for every call that asks for anything but its defaults.
+_AS_IT_IS = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
+
 
 def as_field(value: object) -> str:
     """Return a value as it is written in a CSV field.
@@ -36,11 +39,12 @@ def as_json(value: object) -> str:
     >>> as_json({"a": float("nan"), "b": "é"})
     '{"a": null, "b": "é"}'
     """
-    text = json.dumps(_simple(value), ensure_ascii=False, allow_nan=False)
+    simple = value if isinstance(value, str) else _simple(value)
+    text = _AS_IT_IS.encode(simple)
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:  # half of a surrogate pair can be written as an escape only
-        text = json.dumps(_simple(value), allow_nan=False)
+        text = json.dumps(simple, allow_nan=False)
     return text
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from typing import Any, BinaryIO, NoReturn
 
@@ -21,7 +20,7 @@ from sfumato.scale.records import (
     chosen_columns,
 )
 
-_BLANK = re.compile(r"[ \t\r\n]*")
+_BLANKS = " \t\r\n"
 
 
 def _as_is(number: str) -> str:
@@ -37,8 +36,9 @@ class _Malformed(Exception):
 
 
 def _skip(line: str, at: int) -> int:
-    match = _BLANK.match(line, at)
-    return at if match is None else match.end()
+    while line[at : at + 1] in _BLANKS and at < len(line):
+        at += 1
+    return at
 
 
 def _expect(line: str, at: int, wanted: str) -> str:
@@ -48,8 +48,8 @@ def _expect(line: str, at: int, wanted: str) -> str:
     return found
 
 
-def _members(line: str) -> Iterator[tuple[str, int, int]]:
-    """Yield the keys of the object in a line, with the place of each value."""
+def _members(line: str) -> Iterator[tuple[str, int, int, Any]]:
+    """Yield the keys of the object in a line, with the place of each value, and the value (numbers as text)."""
     at = _skip(line, 0)
     _expect(line, at, "{")
     at = _skip(line, at + 1)
@@ -63,12 +63,12 @@ def _members(line: str) -> Iterator[tuple[str, int, int]]:
         at = _skip(line, at)
         _expect(line, at, ":")
         start = _skip(line, at + 1)
-        _, end = _VALUE.raw_decode(line, start)
-        yield key, start, end
+        value, end = _VALUE.raw_decode(line, start)
+        yield key, start, end, value
         at = _skip(line, end)
         more = _expect(line, at, ",}")
         at = _skip(line, at + 1)
-    if _skip(line, at) != len(line):
+    if at != len(line):
         raise _Malformed
 
 
@@ -80,13 +80,13 @@ class _JsonLine:
     def __init__(self, line: str, number: int, columns: tuple[str, ...]) -> None:
         self.line = line
         self.number = number
-        found: dict[str, tuple[int, int]] = {}
+        found: dict[str, tuple[int, int, Any]] = {}
         try:
-            for key, start, end in _members(line):
+            for key, start, end, value in _members(line):
                 if key in columns:
                     if key in found:
                         raise DataError(f"line {number} has the key of a text column twice; remove one of them")
-                    found[key] = (start, end)
+                    found[key] = (start, end, value)
         except (ValueError, RecursionError, _Malformed):
             _malformed(number)
         missing = [name for name in columns if name not in found]
@@ -94,13 +94,12 @@ class _JsonLine:
             raise DataError(
                 f"line {number} has no key {', '.join(missing)}; where there is no text, give the key with null"
             )
-        self.spans = [found[name] for name in columns]
-        self.texts = [self._text(*span) for span in self.spans]
+        self.spans = [found[name][:2] for name in columns]
+        self.texts = [self._text(start, value) for start, _, value in map(found.__getitem__, columns)]
 
-    def _text(self, start: int, end: int) -> str | None:
-        value = json.loads(self.line[start:end]) if self.line[start] in '"n' else 0
-        if value is None or isinstance(value, str):
-            return value
+    def _text(self, start: int, value: Any) -> str | None:
+        if value is None or self.line[start] == '"':
+            return value  # type: ignore[no-any-return]
         raise DataError(
             f"line {self.number} holds something other than a text or null in a text column; choose another --column, "
             "or turn the value into a string"
@@ -168,7 +167,7 @@ class JsonReader(Reader):
             self.columns = self.text_columns
             return
         try:
-            self.columns = tuple(dict.fromkeys(key for key, _, _ in _members(self._first)))
+            self.columns = tuple(dict.fromkeys(key for key, *_ in _members(self._first)))
         except (ValueError, RecursionError, _Malformed):
             _malformed(self._lines.number)
         chosen_columns(self.columns, options.columns)

@@ -6,7 +6,7 @@ Every problem is reported by its place; the bytes and characters themselves are 
 from __future__ import annotations
 
 import codecs
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
 from sfumato.foundation.errors import DataError, ParameterError
@@ -36,7 +36,8 @@ class TextLines:
 
     def __init__(self, stream: BinaryIO, encoding: str = "utf-8", longest: int = 20_000_000) -> None:
         check_encoding(encoding)
-        self._stream = stream
+        # One system call at a time: what a pipe has is used at once, and an interruption is noticed between two calls.
+        self._read: Callable[[int], bytes] = getattr(stream, "read1", stream.read)
         self._encoding = encoding
         self._decoder = codecs.getincrementaldecoder(encoding)(errors="strict")
         self._longest = longest
@@ -50,7 +51,7 @@ class TextLines:
         length = 0
         at_start = True
         while True:
-            chunk = self._stream.read(_CHUNK)
+            chunk = self._read(_CHUNK)
             text = self._decoded(chunk)
             if at_start and text:
                 self.byte_order_mark = text.startswith(_BOM)

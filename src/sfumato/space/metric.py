@@ -36,6 +36,7 @@ T = TypeVar("T")
 _HALF_ULP = 2.0**-53
 _EXACT_LIMIT = 2**24
 _LARGEST_TABLE = 2**21
+_PAIR_BATCH = 256
 TILE = 768
 BLOCK_CELLS = 4_000_000
 """Cells of a distance block: 32 MB in float64, whatever the size of the space."""
@@ -116,10 +117,35 @@ class IntegerEuclidean:
 
     def prepare(self, profile: Profile) -> BlockFunction:
         """Return a function that looks ``profile(distance)`` up in a table."""
+        look_up = self._look_up(profile)
+        return lambda rows, columns: look_up(self.squared(rows, columns))
+
+    def _look_up(self, profile: Profile) -> Callable[[npt.NDArray[np.float32]], FloatArray]:
         if self._largest_squared > _LARGEST_TABLE:
-            return lambda rows, columns: profile(self.block(rows, columns))
+            return lambda squared: profile(np.sqrt(squared.astype(np.float64)) * self.scale)
         table = profile(np.sqrt(np.arange(self._largest_squared + 1, dtype=np.float64)) * self.scale)
-        return lambda rows, columns: table.take(self.squared(rows, columns).astype(np.intp))
+        return lambda squared: table.take(squared.astype(np.intp))
+
+    def prepare_blocks(
+        self, profile: Profile, columns: IndexArray, block: int
+    ) -> Callable[[IndexArray, IndexArray], FloatArray]:
+        """Return a function for ``profile(distance)`` between points and one block of ``columns`` each.
+
+        Its values are the very ones that :meth:`prepare` gives for the same pairs.
+        """
+        look_up = self._look_up(profile)
+        left, right = self._factors
+        padded = np.concatenate([columns, np.repeat(columns[-1:], -len(columns) % block)])
+        blocks = np.ascontiguousarray(right.T[padded]).reshape(-1, block, left.shape[1])
+
+        def function(points: IndexArray, numbers: IndexArray) -> FloatArray:
+            values = np.empty((len(points), block))
+            for start in range(0, len(points), _PAIR_BATCH):
+                part = slice(start, start + _PAIR_BATCH)
+                values[part] = look_up(np.matmul(blocks[numbers[part]], left[points[part], :, None])[:, :, 0])
+            return values
+
+        return function
 
     def error(self, distance: float) -> float:
         """Return the error bound of one distance: the roundings of a square root and a product."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -160,7 +162,7 @@ class Space:
     def compute_statistics(self, tick: Callable[[int], None] | None = None) -> SpaceStatistics:
         """Return :attr:`statistics`, telling ``tick`` about rows done where they must be computed."""
         name = f"statistics-{self.digest}.json"
-        known = None if self.metric_function else cache.read_json(name)
+        known = None if self.metric_function else _shipped_statistics(name) or cache.read_json(name)
         if known is not None:
             try:
                 return SpaceStatistics(**known)
@@ -246,6 +248,12 @@ def _checked_vectors(words: tuple[str, ...], vectors: npt.ArrayLike) -> npt.NDAr
 
 def _check_own_metric(name: str, function: DistanceFunction, array: npt.NDArray[np.generic], scale: float) -> bool:
     return metric.check_axioms(name, function, array.astype(np.float64) * scale)
+
+
+def _shipped_statistics(name: str) -> dict[str, Any] | None:
+    """Return the figures that ship beside the default space, so that a first run need not compute them."""
+    shipped = resources.files("sfumato.space") / "data" / name
+    return json.loads(shipped.read_text()) if shipped.is_file() else None
 
 
 def _default_space() -> Space:

@@ -45,7 +45,7 @@ def test_sampled_frequencies_follow_the_rows_integers(tem, word):
 
 
 def test_draws_in_the_tail_follow_the_rows_integers_too(space, monkeypatch):
-    monkeypatch.setattr("sfumato.mechanism.rowstore.HEAD_SHARE_BITS", 7)  # heads of a few cells, so tails are drawn
+    monkeypatch.setattr("sfumato.mechanism.rowstore.HEAD_BITS", 7)  # heads of a few cells, so tails are drawn
     tem = sfumato.compile("tem", space, epsilon=0.06, tuning="published")
     row = tem.row("w3")
     in_tail = row.weights < (row.total >> 7)
@@ -53,6 +53,26 @@ def test_draws_in_the_tail_follow_the_rows_integers_too(space, monkeypatch):
     counts = np.bincount(drawn, minlength=400)
     assert counts[in_tail].sum() > 5_000
     assert chi_square(counts, row.weights) > CONFIDENCE
+
+
+def test_a_block_computed_alone_is_the_block_of_the_row():
+    """Large integer spaces compute 16 cells of a row again, not the row: they must be the same integers."""
+    rng = np.random.default_rng(7)
+    vectors = rng.integers(-40, 40, (1203, 8)).astype(np.int8)
+    vectors[600:700] = vectors[:100]
+    large = Space.from_arrays([f"w{i}" for i in range(1203)], vectors)
+    for outputs in (None, [f"w{i}" for i in range(0, 1203)[::-1] if i != 5]):
+        mechanism = sfumato.compile("tem", large, epsilon=0.05, tuning="published", outputs=outputs)
+        assert mechanism._pairs is not None
+        ids, blocks = rng.integers(0, 1203, 500), rng.integers(0, 76, 500)
+        whole = mechanism.compile_rows(ids)
+        fast = mechanism.block_weights(ids, blocks, whole.norms)
+        slow = super(type(mechanism), mechanism).block_weights(ids, blocks, whole.norms)
+        assert np.array_equal(fast[1], slow[1])
+        assert np.array_equal(fast[0][fast[1] > 0], slow[0][fast[1] > 0])
+        drawn = mechanism.sample(np.full(100_000, 3), RunKey.from_seed(6).record(0))
+        counts = np.bincount(drawn, minlength=1203)[mechanism.outputs]
+        assert chi_square(counts, mechanism.row("w3").weights) > CONFIDENCE
 
 
 def test_an_unknown_word_is_drawn_uniformly(tem):

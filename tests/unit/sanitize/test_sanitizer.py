@@ -21,7 +21,9 @@ STILL = sfumato.Sanitizer(sfumato.compile("tem", SPACE, epsilon=500.0))
 ANY_TEXT = st.text(max_size=120)
 
 
-@given(st.lists(st.sampled_from([*WORDS, "Rain", "SNOW", "Café"]), max_size=15), st.sampled_from([" ", ", ", "\n", " - "]))
+@given(
+    st.lists(st.sampled_from([*WORDS, "Rain", "SNOW", "Café"]), max_size=15), st.sampled_from([" ", ", ", "\n", " - "])
+)
 def test_at_a_large_epsilon_known_words_come_back_as_they_were(words, between):
     text = between.join(words)
     assert STILL(text).text == text

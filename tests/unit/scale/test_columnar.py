@@ -136,7 +136,7 @@ def test_jsonl_becomes_a_typed_table(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("last", [b'{"text": "b", "n": "secret"}', b'{"text": "b", "n": 1, "secret": 1}'])
 def test_jsonl_that_changes_its_types_does_not_fit_a_table(last: bytes) -> None:
     lines = b'{"text": "a", "n": 1}\n' * 40_000 + last + b"\n"
-    with pytest.raises(DataError, match="among rows 40001 to 40001|among rows .* to 40001") as caught:
+    with pytest.raises(DataError, match=r"among rows [0-9]+ to 40001 ") as caught:
         through(lines, "jsonl", "parquet")
     assert "secret" not in str(caught.value)
 

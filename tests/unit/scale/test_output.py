@@ -11,9 +11,13 @@ from sfumato.scale import PendingFile, checked_target
 
 
 def test_nothing_is_left_without_a_commit(tmp_path: Path) -> None:
-    with pytest.raises(KeyError), PendingFile(tmp_path / "out") as pending:
-        pending.stream.write(b"half")
-        raise KeyError
+    def fail_half_way() -> None:
+        with PendingFile(tmp_path / "out") as pending:
+            pending.stream.write(b"half")
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail_half_way()
     with PendingFile(tmp_path / "out"):
         pass
     assert list(tmp_path.iterdir()) == []
@@ -45,7 +49,7 @@ def test_an_existing_file_needs_force(tmp_path: Path) -> None:
     target = tmp_path / "out"
     assert checked_target(target) == target
     target.touch()
-    with pytest.raises(DataError, match="exists; .*--force"):
+    with pytest.raises(DataError, match=r"exists; .*--force"):
         checked_target(target)
     assert checked_target(target, force=True) == target
 

@@ -30,7 +30,7 @@ def test_gaps_hold_nothing_but_space_and_punctuation(text):
         assert not any(character.isalnum() for character in gap)
 
 
-@given(st.text(st.sampled_from("ab1@.:/w'- \n") , max_size=60))
+@given(st.text(st.sampled_from("ab1@.:/w'- \n"), max_size=60))
 def test_addresses_and_numbers_rejoin_too(text):
     assert "".join(pieces(text)) == text
 

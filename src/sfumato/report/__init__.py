@@ -1,0 +1,1 @@
+"""Rendering: figures and pages, drawn from data that was computed elsewhere."""
