@@ -24,6 +24,8 @@ from sfumato.mechanism import baselines as _baselines  # noqa: F401  (registers 
 from sfumato.mechanism import custext as _custext  # noqa: F401
 from sfumato.mechanism import exponential as _exponential  # noqa: F401  (registers tem and santext)
 from sfumato.mechanism import gumbel as _gumbel  # noqa: F401  (registers truncated-gumbel)
+from sfumato.mechanism import laplace as _laplace  # noqa: F401  (registers laplace and vickrey)
+from sfumato.mechanism import mahalanobis as _mahalanobis  # noqa: F401
 from sfumato.mechanism import santext_plus as _santext_plus  # noqa: F401
 from sfumato.mechanism.base import Mechanism
 from sfumato.policy import Policy

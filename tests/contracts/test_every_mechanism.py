@@ -50,9 +50,13 @@ def settings_of(entry):
     return [{"tuning": tuning} for tuning in TUNINGS] if "tuning" in entry.options else [{}]
 
 
+NOISY_VECTORS = ("laplace", "mahalanobis", "vickrey")
+"""These are no tables: test_vector_mechanisms.py is their suite."""
+
 CASES = [
     pytest.param(entry, options, id="-".join([entry.name, *map(str, options.values())]))
     for entry in sfumato.mechanisms()
+    if entry.name not in NOISY_VECTORS
     for options in settings_of(entry)
 ]
 

@@ -12,8 +12,12 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from sfumato.foundation.checks import require_non_negative
+from sfumato.accounting.zcdp import epsilon_of_rho
+from sfumato.foundation.checks import gather, require_non_negative, require_probability
 from sfumato.foundation.guarantee import Guarantee, MetricGuarantee, PureGuarantee
+
+DEFAULT_DELTA = 1e-6
+"""The probability with which the approximate bound over a document may fail, unless another is given."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +31,9 @@ class MetricComposition:
     metric: str
     greatest_loss: float
     """The loss between any two documents with this number of protected words; may be infinite."""
+    delta: float = DEFAULT_DELTA
+    approximate_loss: float = math.inf
+    """The same, except with probability delta: by zero-concentrated composition, often far less than the sum."""
 
     def statement(self) -> str:
         """State the composition in plain English.
@@ -45,7 +52,10 @@ words) by at most exp(9).
         longest = f"the longest record ({self.words} protected words)"
         if math.isinf(self.greatest_loss):
             return text + f"Between any two versions of {longest} there is no finite bound."
-        return text + f"Any two versions of {longest} by at most exp({self.greatest_loss:.4g})."
+        text += f"Any two versions of {longest} by at most exp({self.greatest_loss:.4g})"
+        if self.approximate_loss < self.greatest_loss:
+            text += f", and except with probability {self.delta:.0e} by at most exp({self.approximate_loss:.4g})"
+        return text + "."
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data; an infinite loss is null."""
@@ -54,6 +64,8 @@ words) by at most exp(9).
             "loss_per_summed_distance": self.per_distance,
             "metric": self.metric,
             "greatest_loss": self.greatest_loss if math.isfinite(self.greatest_loss) else None,
+            "delta": self.delta,
+            "approximate_loss": self.approximate_loss if math.isfinite(self.approximate_loss) else None,
             "statement": self.statement(),
         }
 
@@ -89,16 +101,37 @@ change the odds by at most exp(0.5 x k); any two versions of the longest record 
         }
 
 
-def metric_composition(guarantee: MetricGuarantee, words: int) -> MetricComposition:
+def metric_composition(
+    guarantee: MetricGuarantee, words: int, *, delta: float = DEFAULT_DELTA
+) -> MetricComposition:
     """Return what a metric guarantee about a word comes to for a document of ``words`` protected words.
 
+    The approximate loss adds up rho of zero-concentrated privacy: per word (certified x radius)^2 / 2, or, where the
+    mechanism has a bounded range (Durfee and Rogers 2019; Dong et al. 2020: a range eta gives rho = eta^2 / 8), whichever is less.
+
     >>> word = MetricGuarantee(mechanism="tem", epsilon=2.0, certified=1.5, metric="euclidean", radius=3.0)
-    >>> metric_composition(word, words=10).greatest_loss
-    45.0
+    >>> long = metric_composition(word, words=10)
+    >>> long.greatest_loss, long.approximate_loss
+    (45.0, inf)
+    >>> short = MetricGuarantee(mechanism="tem", epsilon=0.2, certified=0.2, metric="euclidean", radius=1.0)
+    >>> round(metric_composition(short, words=500).approximate_loss, 1)
+    32.2
     """
-    require_non_negative(words=words)
-    loss = words * guarantee.local_epsilon if words and guarantee.certified else 0.0
-    return MetricComposition(words=words, per_distance=guarantee.certified, metric=guarantee.metric, greatest_loss=loss)
+    gather(lambda: require_non_negative(words=words), lambda: require_probability(delta=delta))
+    word_loss = guarantee.local_epsilon if guarantee.certified else 0.0
+    loss = words * word_loss if words else 0.0
+    rho = word_loss**2 / 2
+    if guarantee.bounded_range is not None and math.isfinite(guarantee.radius):
+        rho = min(rho, (guarantee.bounded_range * guarantee.radius) ** 2 / 8)
+    approximate = epsilon_of_rho(words * rho, delta) if words and math.isfinite(rho) else loss
+    return MetricComposition(
+        words=words,
+        per_distance=guarantee.certified,
+        metric=guarantee.metric,
+        greatest_loss=loss,
+        delta=delta,
+        approximate_loss=approximate if approximate < loss else math.inf,
+    )
 
 
 def document_composition(guarantee: Guarantee, words: int) -> MetricComposition | UniformComposition | None:

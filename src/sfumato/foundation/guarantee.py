@@ -143,7 +143,7 @@ class MetricGuarantee(Guarantee):
 
     kind = "metric"
     additive = ("epsilon", "certified")
-    same = ("unit", "neighbours", "metric", "space")
+    same: ClassVar[tuple[str, ...]] = ("unit", "neighbours", "metric", "space")
 
     epsilon: float
     certified: float
@@ -152,6 +152,8 @@ class MetricGuarantee(Guarantee):
     space: str = ""
     radius: float = float("inf")
     """The greatest distance the promise is charged for (gamma or the diameter)."""
+    bounded_range: float | None = None
+    """How much the log-ratio of two words can vary over the outputs, per unit of distance; known for some mechanisms."""
     neighbour_distance: float | None = None
     """Median distance of a word to its nearest neighbour: the scale that gives epsilon a meaning."""
 

@@ -92,40 +92,28 @@ class Ledger:
 
         ``scope`` says what the amounts speak of; left empty, the first charge says it.
         """
-        from sfumato.ledger import schema
-
-        require_one_of(UNITS, kind=kind)
-        if (delta_limit is not None) != (kind == "approximate"):
-            raise ParameterError("a budget has a delta limit if, and only if, its kind is 'approximate'")
-        units = units_allowed(kind, exact("limit", limit))
-        delta_units = 0 if delta_limit is None else int(exact("delta_limit", delta_limit) / DELTA_UNIT)
-        if delta_units > GREATEST_UNITS:
-            raise ParameterError("delta_limit must be at most 1")
-        stored = self._subjects.stored(subject)
-        now = int(time.time() * 1_000_000)
-        link = first_link(self._name, stored, kind, units, delta_units, now)
-        row = {
-            "subject": stored,
-            "kind": kind,
-            "scope": scope,
-            "limit_units": units,
-            "spent_units": 0,
-            "limit_delta": delta_units,
-            "spent_delta": 0,
-            "charges": 0,
-            "head": link,
-            "created_at": now,
-        }
-
-        def insert(connection: Any, again: bool) -> None:
-            found = connection.execute(_by_name(stored, kind)).first()
-            if found is None:
-                connection.execute(schema.budgets.insert(), [row])
-            elif not (again and bytes(found.head) == link):
-                raise BudgetExistsError(f"the subject has a budget of kind {kind!r} already; limits do not change")
-
-        self._database.write(insert)
+        if not self.create_each([subject], kind=kind, limit=limit, delta_limit=delta_limit, scope=scope):
+            raise BudgetExistsError(f"the subject has a budget of kind {kind!r} already; limits do not change")
         return self.budget(subject, kind)
+
+    def create_each(
+        self,
+        subjects: Iterable[str],
+        *,
+        kind: str,
+        limit: Amount,
+        delta_limit: Amount | None = None,
+        scope: str = "",
+    ) -> int:
+        """Give many subjects a budget of their own; return how many had none. Budgets that exist stay as they are."""
+        from sfumato.ledger.creation import insert_missing
+
+        terms = Terms.of(kind, limit, delta_limit, scope)
+        stored = sorted({self._subjects.stored(subject) for subject in subjects})
+        token = uuid.uuid4().hex
+        return self._database.write(
+            lambda connection, again: insert_missing(connection, self._name, stored, terms, now)
+        )
 
     def budget(self, subject: str, kind: str) -> Budget:
         """Return a subject's budget of one kind."""
@@ -162,13 +150,25 @@ class Ledger:
 
     def charge_each(self, requests: Sequence[Request]) -> list[Outcome]:
         """Charge many requests in one transaction and return what became of each; a refusal is not an error here."""
-        from sfumato.ledger.charging import new_key
-
-        prepared = []
-        for request in requests:
-            running_units(request.costs)  # whatever is wrong with an amount is found before others are involved
-            prepared.append((self._subjects.stored(request.subject), request.key or new_key(), request))
+        prepared = self._prepared(requests)
         return self._combiner.ask(prepared) if prepared else []
+
+    def charge_all(self, requests: Sequence[Request]) -> list[Charge]:
+        """Charge all requests in one transaction, or none: the first refusal is raised and nothing is charged."""
+        from sfumato.ledger.charging import charge_all
+
+        prepared = self._prepared(requests)
+
+        def work(connection: Any, again: bool) -> list[Charge]:
+            charged = []
+            for outcome in charge_all(connection, prepared, again):
+                if outcome.refusal is not None:
+                    raise outcome.refusal
+                if outcome.charge is not None:
+                    charged.append(outcome.charge)
+            return charged
+
+        return self._database.write(work)
 
     def history(self, subject: str | None = None, kind: str | None = None) -> Iterator[Charge]:
         """Yield all charges, or those of one subject, budget by budget and in order."""
@@ -223,6 +223,15 @@ class Ledger:
     def __getstate__(self) -> dict[str, Any]:
         """Refuse to be copied to another process, which would carry the password along."""
         raise TypeError("a ledger is not pickled; open it again in the other process")
+
+    def _prepared(self, requests: Sequence[Request]) -> list[tuple[str, str, Request]]:
+        from sfumato.ledger.charging import new_key
+
+        prepared = []
+        for request in requests:
+            running_units(request.costs)  # whatever is wrong with an amount is found before others are involved
+            prepared.append((self._subjects.stored(request.subject), request.key or new_key(), request))
+        return prepared
 
     def _charge_together(self, requests: Sequence[tuple[str, str, Request]]) -> list[Outcome]:
         from sfumato.ledger.charging import charge_all

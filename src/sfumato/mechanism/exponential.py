@@ -22,7 +22,7 @@ from sfumato.foundation.registry import mechanism
 from sfumato.mechanism import tuned_cache
 from sfumato.mechanism.base import TableMechanism
 from sfumato.mechanism.integers import to_weights
-from sfumato.mechanism.kernel import Certificate, Ground, Tick, truncation
+from sfumato.mechanism.kernel import Certificate, Ground, Tick, loss_allowance, truncation
 from sfumato.mechanism.rowstore import BLOCK, CompiledRows
 from sfumato.mechanism.tuning import TUNINGS, Effort, Tuned, tune
 from sfumato.space import Space
@@ -124,9 +124,21 @@ def _guarantee(name: str, ground: Ground, epsilon: float, tuned: Tuned, tuning: 
         metric=space.metric,
         space=space.name,
         radius=ground.reach,
+        bounded_range=_bounded_range(ground, tuned),
         neighbour_distance=space.statistics.median_neighbour_distance or None,
         notes=tuple(notes),
     )
+
+
+def _bounded_range(ground: Ground, tuned: Tuned) -> float | None:
+    """Return how far ln P(y|x) - ln P(y|x') varies over the outputs y, per unit of distance.
+
+    The kernels alone vary by rate d either way; rounding to integers adds its allowance to both ends.
+    """
+    least = min(ground.space.statistics.least_distance, ground.gamma)
+    if not least:
+        return None
+    return 2 * (tuned.rate + loss_allowance(ground, tuned.rate) / least)
 
 
 def _compile(

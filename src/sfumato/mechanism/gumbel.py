@@ -104,7 +104,7 @@ def candidate_chances(words: int) -> FloatArray:
     width = max(1, int((beyond > _LOST).sum()))
     kept = chances[:width].copy()
     kept[-1] += chances[width:].sum()
-    return kept
+    return np.asarray(kept)
 
 
 def _grid(distances: FloatArray, diameter: float) -> tuple[FloatArray, FloatArray]:

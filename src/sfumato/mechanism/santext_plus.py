@@ -24,13 +24,12 @@ from sfumato.mechanism import tuned_cache
 from sfumato.mechanism.base import Row, TableMechanism
 from sfumato.mechanism.exponential import ExponentialMechanism
 from sfumato.mechanism.integers import rounding_loss, to_weights
-from sfumato.mechanism.kernel import Ground, Tick, loss_allowance
+from sfumato.mechanism.kernel import Certificate, Ground, Tick, loss_allowance
 from sfumato.mechanism.rowstore import BLOCK, CompiledRows
 from sfumato.mechanism.tuning import TUNINGS, Effort, Tuned, tune
 from sfumato.mechanism.vocabulary import positions_of
 from sfumato.space import Space
 from sfumato.space.metric import FloatArray, IndexArray
-
 
 
 class SanTextPlus(ExponentialMechanism):
@@ -123,20 +122,20 @@ def _target(ground: Ground, epsilon: float) -> float:
     return epsilon - margin
 
 
-def _certified(ground: Ground, tuned: Tuned) -> float:
-    """Return the certificate of the kernel, for rows that are one cell longer."""
+def certified_epsilon(ground: Ground, certificate: Certificate) -> float:
+    """Return what a kernel's certificate is worth for rows that are one cell longer than the kernel's."""
     if len(ground.input_points) == 1:
         return 0.0
     cells = len(ground.outputs)
     longer = rounding_loss(cells + 1) - rounding_loss(cells)
-    return tuned.certificate.epsilon + longer / ground.space.statistics.least_distance
+    return certificate.epsilon + longer / ground.space.statistics.least_distance
 
 
 def _guarantee(
     ground: Ground, epsilon: float, tuned: Tuned, replaced: float, is_protected: npt.NDArray[np.bool_]
 ) -> UtilityOptimisedGuarantee:
     space = ground.space
-    certified = _certified(ground, tuned)
+    certified = certified_epsilon(ground, tuned.certificate)
     if not certified <= epsilon:
         raise CertificationError(
             f"the rows certify for {certified:.6g} only, not for epsilon {epsilon:g}; use tuning='calibrated' or a larger "

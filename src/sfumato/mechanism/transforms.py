@@ -6,7 +6,7 @@
 | ``unit-norm`` | x / \\|x\\| | 1 / least \\|x\\| |
 | ``unit-ball`` | x / max(1, \\|x\\|): projection on the unit ball | 1 |
 | ``min-max`` | each vector's own range stretched to [-1, 1] | 2 (1 + sqrt(2 d)) / least range |
-| ``observed-range`` | each vector's own range stretched to the least and greatest component of the vocabulary | as min-max, times half that range |
+| ``observed-range`` | as min-max, to the range of all components instead of [-1, 1] | as min-max, times half that range |
 | ``clip`` | each component cut off at the bounds of a public box | 1 |
 | ``jl`` | a fixed public random projection to fewer dimensions | 1 + jl_beta: every pair is checked |
 

@@ -1,0 +1,17 @@
+"""Charge, then release: the only place where budget is spent on running something."""
+
+from sfumato.release.gate import Gate, ReleaseTally
+from sfumato.release.prices import PriceList
+from sfumato.release.single import Released, ReleasedBeforeError, release
+from sfumato.release.texts import ReleasedTexts, TextRelease
+
+__all__ = [
+    "Gate",
+    "PriceList",
+    "ReleaseTally",
+    "Released",
+    "ReleasedBeforeError",
+    "ReleasedTexts",
+    "TextRelease",
+    "release",
+]
