@@ -106,6 +106,7 @@ class MechanismRequest:
 
     def compile(self, progress: CompileProgress) -> Compiled:
         """Compile the mechanism, saying how far it is."""
+        # A mechanism over all words also serves a policy that keeps some: its promise holds for any part of the words.
         policy = self.policy()
         progress.say("reading the space")
         space = self.load_space()
@@ -118,8 +119,6 @@ class MechanismRequest:
             epsilon = self._epsilon(median)
             options["epsilon"] = epsilon
             progress.prefix = f"tuning {known.name} for epsilon {epsilon:.4g} (slow once, then cached): "
-        if policy.keeps and "inputs" in known.options:
-            options["inputs"] = [word for word in space.words if policy.protects_word(word)]
         for name in ("tick", "say"):
             if name in known.options:
                 options[name] = getattr(progress, name)

@@ -56,6 +56,8 @@ _SAID_WHEN_CONNECTING = (
     ("password authentication failed", "28P01"),
     ("no password supplied", "28P01"),
     ("no pg_hba.conf entry", "28000"),
+    ('FATAL:  role "', "28000"),
+    ('FATAL:  database "', "3D000"),
     ("remaining connection slots", "53300"),
     ("too many clients", "53300"),
     ("starting up", "57P03"),

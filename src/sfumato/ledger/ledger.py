@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from sfumato.foundation.checks import require_one_of, require_positive
-from sfumato.foundation.errors import ParameterError
 from sfumato.ledger import extras
 from sfumato.ledger.address import Address
-from sfumato.ledger.amounts import DELTA_UNIT, GREATEST_UNITS, UNITS, Amount, Cost, exact, running_units, units_allowed
-from sfumato.ledger.chain import first_link
+from sfumato.ledger.amounts import UNITS, Amount, Cost, running_units
 from sfumato.ledger.combining import Combiner
 from sfumato.ledger.database import Database
 from sfumato.ledger.errors import BudgetExistsError, UnknownBudgetError
@@ -106,11 +104,11 @@ class Ledger:
         scope: str = "",
     ) -> int:
         """Give many subjects a budget of their own; return how many had none. Budgets that exist stay as they are."""
-        from sfumato.ledger.creation import insert_missing
+        from sfumato.ledger.creation import Terms, insert_missing
 
         terms = Terms.of(kind, limit, delta_limit, scope)
         stored = sorted({self._subjects.stored(subject) for subject in subjects})
-        token = uuid.uuid4().hex
+        now = int(time.time() * 1_000_000)
         return self._database.write(
             lambda connection, again: insert_missing(connection, self._name, stored, terms, now)
         )

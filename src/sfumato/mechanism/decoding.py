@@ -10,6 +10,7 @@ by public index.  Its answer therefore does not depend on how vectors are put in
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -124,10 +125,10 @@ class ExactDecoder:
         unclear = np.flatnonzero(scores.min(axis=1) <= limit)
         scores[rows[:, None], places] = least
         if count > 1:
-            places = _in_order(vectors, self._points, self._middle, places)
+            places = _in_order(vectors, self._points, places)
         for row in unclear.tolist():
             near = np.flatnonzero(scores[row] <= limit[row])[None, :]
-            places[row] = _in_order(vectors[row : row + 1], self._points, self._middle, near)[0, :count]
+            places[row] = _in_order(vectors[row : row + 1], self._points, near)[0, :count]
         return places, _distances(vectors, self._points, places)
 
     def _scores(self, vectors: FloatArray) -> npt.NDArray[np.float32]:
@@ -175,14 +176,14 @@ class ApproximateDecoder:
         # Where the lists searched hold fewer points than asked for, the first ones in public order fill up.
         missing = places < 0
         places[missing] = np.broadcast_to(np.arange(shortlist), places.shape)[missing]
-        places = _distinct(_in_order(vectors, self._points, self._middle, places), count)
+        places = _distinct(_in_order(vectors, self._points, places), count)
         return places, _distances(vectors, self._points, places)
 
 
 def _build_index(points: FloatArray, probes: int) -> Any:
     """Build the index on one thread, so that the same points always give the same lists."""
     try:
-        import faiss
+        faiss: Any = importlib.import_module("faiss")
     except ImportError:
         raise MissingExtraError("faiss-cpu", "ann") from None
     lists = max(1, round(len(points) ** 0.5))
@@ -208,13 +209,15 @@ def _distances(vectors: FloatArray, points: FloatArray, places: IndexArray) -> F
     return np.asarray(np.sqrt((differences * differences).sum(axis=-1)))
 
 
-def _in_order(vectors: FloatArray, points: FloatArray, middle: FloatArray, places: IndexArray) -> IndexArray:
+def _in_order(vectors: FloatArray, points: FloatArray, places: IndexArray) -> IndexArray:
     """Sort each row of places by distance, and then by place.
 
-    Compared is |y|**2 - 2 x.y: unlike the distances themselves it stays exact when the vectors lie far outside.
+    Compared is |x - y|**2 - |x - z|**2 = (y - z).((y - x) + (z - x)) for one z of the row: unlike the distances themselves
+    it tells near points apart from any distance.
     """
-    near = points[places] - middle
-    scores = (near * (near - 2.0 * (vectors - middle)[:, None, :])).sum(axis=-1)
+    reference = points[places.min(axis=1)][:, None, :]
+    near, vectors = points[places], vectors[:, None, :]
+    scores = ((near - reference) * ((near - vectors) + (reference - vectors))).sum(axis=-1)
     return np.take_along_axis(places, np.lexsort((places, scores), axis=-1), axis=1)
 
 

@@ -242,7 +242,7 @@ def _noise_notes(settings: Settings, field: NoiseField, rate: float, certified: 
             f"The noise has a mean length of {length:.4g}, {length / neighbour:.3g} times the median distance between "
             "nearest neighbours where it is added"
         )
-        if length / neighbour > math.sqrt(field.dimension):
+        if length / neighbour > math.sqrt(field.dimension) / 2:
             note += ": it drowns the words, and most replacements have nothing to do with the original"
         notes.append(note)
     return notes

@@ -11,10 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from sfumato.foundation.checks import require_one_of
-from sfumato.foundation.errors import ParameterError
+from sfumato.foundation.errors import BudgetError, ParameterError
 from sfumato.foundation.randomness import RunKey
 from sfumato.ledger import Cost, Ledger, OverdraftError, Request, UnknownBudgetError
-from sfumato.ledger.errors import BudgetError
 from sfumato.release.single import ReleasedBeforeError
 
 WHEN_EXHAUSTED = ("skip", "stop")
@@ -52,10 +51,11 @@ class ReleaseTally:
 class Gate:
     """Charges the subjects of records and says which records may be released.
 
-    ``when_exhausted`` is ``"skip"`` (hold back the records of subjects that cannot pay) or ``"stop"`` (release nothing
-    from the first such record on).  With a run key, a repeated run finds its own charges and pays nothing: its noise is
-    the same.  A repeated run over *other* texts under the same run key is refused: the same noise on two texts gives both
-    away.
+    ``when_exhausted`` is ``"skip"`` (hold back the records of subjects that cannot pay) or ``"stop"`` (release
+    nothing
+    from the first such record on).  With a run key, a repeated run finds its own charges and pays nothing: its noise
+    is the same.  A repeated run over *other* texts under the same run key is refused: the same noise on two texts
+    gives both away.
     """
 
     def __init__(
@@ -126,9 +126,7 @@ class Gate:
         contents: Sequence[str],
     ) -> list[bool]:
         """Charge the whole batch, or else one record after the other up to the first that cannot be paid for."""
-        requests = [
-            self._request(subject, places, costs, first_record, contents) for subject, places in groups.items()
-        ]
+        requests = [self._request(subject, places, costs, first_record, contents) for subject, places in groups.items()]
         if all(subjects):
             try:
                 self._ledger.charge_all(requests)

@@ -30,10 +30,10 @@ class PriceList:
     def of(cls, sanitizer: Sanitizer, kind: str | None = None) -> PriceList:
         """Return the prices of a sanitizer's releases.
 
-        Without ``kind``, words are paid for in the kind of the sanitizer's guarantee: n words cost n times the promise for
-        one.  With ``kind="pure"`` a record is paid for as a whole: the loss between any two texts with the same public parts
-        (the mechanism must have a greatest distance).  Where numbers are replaced digit by digit, under a promise of their
-        own, only ``"pure"`` can add the two.
+        Without ``kind``, words are paid for in the kind of the sanitizer's guarantee: n words cost n times the
+        promise for one.  With ``kind="pure"`` a record is paid for as a whole: the loss between any two texts with
+        the same public parts (the mechanism must have a greatest distance).  Where numbers are replaced digit by
+        digit, under a promise of their own, only ``"pure"`` can add the two.
         """
         guarantee = sanitizer.guarantee
         own = Cost.of(guarantee)

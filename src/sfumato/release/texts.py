@@ -82,13 +82,11 @@ class TextRelease:
         contents = ["\0".join("" if text is None else text for text in row) for row in rows]
         return self._gate.admit(subjects, costs, first_record=first_record, contents=contents)
 
-    def batch(
-        self, texts: Sequence[str], subjects: Sequence[str | None], *, first_record: int = 0
-    ) -> ReleasedTexts:
+    def batch(self, texts: Sequence[str], subjects: Sequence[str | None], *, first_record: int = 0) -> ReleasedTexts:
         """Charge the subjects of the texts and sanitize those that are paid for.
 
-        Records are numbered from ``first_record``; with a run key, each number always gets the same noise, so that a batch
-        that is repeated is neither drawn nor charged anew.
+        Records are numbered from ``first_record``; with a run key, each number always gets the same noise, so that a
+        batch that is repeated is neither drawn nor charged anew.
         """
         admitted = self.admit([texts], subjects, first_record=first_record)
         # An empty text holds the place of one that is held back, so that the others keep their numbers.

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sfumato.accounting.neighbour_loss import DEFAULT_NEIGHBOUR_LOSS
 from sfumato.cli.progress import CompileProgress
 from sfumato.cli.request import MechanismRequest, load_space
 from sfumato.foundation import registry
@@ -77,25 +78,24 @@ def test_unsound_mechanisms_need_a_word_of_consent(false_promise: str, space_fil
     with pytest.raises(UnsoundError, match="--allow-unsound"):
         MechanismRequest(mechanism=false_promise)
     request = MechanismRequest(mechanism=false_promise, space=str(space_file), allow_unsound=True)
-    assert request.compile(CompileProgress()).epsilon == 4.0
+    assert request.compile(CompileProgress()).epsilon == DEFAULT_NEIGHBOUR_LOSS / 2
 
 
-def test_the_default_is_a_neighbour_loss_of_eight(space_file: Path) -> None:
+def test_the_default_neighbour_loss_and_its_epsilon(space_file: Path) -> None:
     compiled = MechanismRequest(space=str(space_file)).compile(CompileProgress())
-    assert (compiled.epsilon, compiled.neighbour_loss) == (4.0, 8.0)
+    assert (compiled.epsilon, compiled.neighbour_loss) == (DEFAULT_NEIGHBOUR_LOSS / 2, DEFAULT_NEIGHBOUR_LOSS)
     assert MechanismRequest(space=str(space_file), neighbour_loss=1.0).compile(CompileProgress()).epsilon == 0.5
     assert MechanismRequest(space=str(space_file), epsilon=3.0).compile(CompileProgress()).neighbour_loss == 6.0
 
 
-def test_kept_words_are_no_inputs_of_the_mechanism(space_file: Path, tmp_path: Path) -> None:
+def test_kept_words_go_into_the_policy_and_leave_the_mechanism_as_it_is(space_file: Path, tmp_path: Path) -> None:
     keep = tmp_path / "keep.txt"
     keep.write_text("Cold\n\n hot \nelsewhere\n", encoding="utf-8")
     compiled = MechanismRequest(space=str(space_file), keep=keep).compile(CompileProgress())
+    assert [word for word in compiled.space.words if not compiled.policy.protects_word(word)] == ["cold", "hot"]
+    assert "3 words" in compiled.policy.keeps
     assert isinstance(compiled.mechanism, TableMechanism)
-    assert compiled.mechanism.inputs.tolist() == [1, 2, 3]
-    everything = MechanismRequest(space=str(space_file)).compile(CompileProgress()).mechanism
-    assert isinstance(everything, TableMechanism)
-    assert len(everything.inputs) == 5
+    assert len(compiled.mechanism.inputs) == 5
 
 
 def test_the_first_words_of_a_space(space_file: Path) -> None:

@@ -12,10 +12,10 @@ from sfumato.policy import Document, EntityCategory, keep_words, named_entities
 from sfumato.policy.categories import MEANINGS, labels_of
 from sfumato.policy.entities import OVERLAP, PART
 
-ONTONOTES = (
-    "CARDINAL DATE EVENT FAC GPE LANGUAGE LAW LOC MONEY NORP ORDINAL ORG PERCENT PERSON PRODUCT QUANTITY TIME "
-    "WORK_OF_ART"
-).split()
+ONTONOTES = [
+    *("CARDINAL", "DATE", "EVENT", "FAC", "GPE", "LANGUAGE", "LAW", "LOC", "MONEY"),
+    *("NORP", "ORDINAL", "ORG", "PERCENT", "PERSON", "PRODUCT", "QUANTITY", "TIME", "WORK_OF_ART"),
+]
 TEXT = "Ada Lovelace met Charles Babbage in London, near the Thames."
 PATTERNS = [
     {"label": "PERSON", "pattern": "Ada Lovelace"},
@@ -135,13 +135,13 @@ def test_several_documents_are_read_together_and_combined(pipeline):
     assert named_entities(pipeline, ["GPE"]).protects_many([]) == []
 
 
-def test_a_text_longer_than_the_pipeline_takes_is_read_in_parts(pipeline):
-    filler = "word " * (PART // 5)
-    at_the_seam = filler[: PART - 8] + " Ada Lovelace " + filler
-    text = at_the_seam + "x " * pipeline.max_length + "London"
-    assert len(text) > pipeline.max_length + PART
-    assert protected(named_entities(pipeline), text) == ["Ada", "Lovelace", "London"]
+def test_a_text_longer_than_the_pipeline_takes_is_read_in_parts(pipeline, monkeypatch):
     assert OVERLAP < PART < pipeline.max_length
+    monkeypatch.setattr(pipeline, "max_length", PART)  # spaCy refuses longer texts
+    filler = "word " * (PART // 5)
+    text = filler[: PART - 8] + " Ada Lovelace " + filler + "London"
+    assert len(text) > 2 * PART
+    assert protected(named_entities(pipeline), text) == ["Ada", "Lovelace", "London"]
 
 
 def test_the_pipeline_does_not_remember_the_words_of_a_text(pipeline):
