@@ -18,7 +18,7 @@ TORCH ?=
 # Further arguments for pytest, such as PYTEST_ARGS='-k tokens'.
 PYTEST_ARGS ?=
 # Tests that must also pass with the oldest versions of the dependencies.
-OLDEST_TESTS ?= $(wildcard tests/unit tests/contracts)
+OLDEST_TESTS ?= $(wildcard tests/unit tests/contracts tests/system/test_cli_*.py)
 
 DEMO_FOLDER := examples/out
 PIP_INSTALL = -m pip install --quiet --disable-pip-version-check

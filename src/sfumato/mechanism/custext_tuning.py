@@ -14,11 +14,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
-from scipy.optimize import linprog
 
 from sfumato.foundation.randomness import UInt64Array
 from sfumato.mechanism.custext_mapping import Mapping
@@ -31,6 +30,9 @@ LOG_ERROR = 1e-13
 """More than float64 logarithms of 63-bit integers, and differences of four of them, can be wrong by."""
 _RATE_STEPS = 40
 _MIX_STEPS = 40
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,6 +136,8 @@ def _solve(costs: FloatArray, counts: FloatArray, epsilon: float) -> FloatArray:
     rows, columns = costs.shape
     scaled = (counts[:, None] * costs).ravel() / max(float(costs.max()), 1e-300) / counts.sum()
     below, equal = _constraints(rows, columns, float(np.exp(-epsilon)))
+    from scipy.optimize import linprog  # it takes most of a second to import, and only this tuning needs it
+
     solution = linprog(
         np.concatenate([scaled, np.zeros(columns)]),
         A_ub=below,
@@ -151,6 +155,8 @@ def _solve(costs: FloatArray, counts: FloatArray, epsilon: float) -> FloatArray:
 @lru_cache(maxsize=64)
 def _constraints(rows: int, columns: int, ratio: float) -> tuple[sparse.csr_matrix, sparse.csr_matrix]:
     """Return the matrices of ``P <= M``, ``ratio M <= P`` (as ``A x <= 0``) and of the row sums."""
+    from scipy import sparse
+
     cells = sparse.identity(rows * columns, format="csr")
     greatest = sparse.kron(np.ones((rows, 1)), sparse.identity(columns), format="csr")
     below = sparse.vstack([sparse.hstack([cells, -greatest]), sparse.hstack([-cells, ratio * greatest])])

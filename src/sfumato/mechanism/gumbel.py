@@ -20,7 +20,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy import special, stats
 
 from sfumato.foundation.checks import require_epsilon
 from sfumato.foundation.errors import CertificationError
@@ -98,6 +97,8 @@ def candidate_chances(words: int) -> FloatArray:
     """
     mean = math.log(words)
     candidates = np.arange(1, words + 1)
+    from scipy import stats  # slow to import, and only this mechanism needs it
+
     chances = stats.poisson.pmf(candidates, mean)
     chances /= chances.sum()
     beyond = np.cumsum(chances[::-1])[::-1]
@@ -147,6 +148,8 @@ def noise_scale(space: Space, epsilon: float) -> float:
     """Return the scale b of the Gumbel noise."""
     least, largest = space.statistics.least_distance, space.statistics.diameter
     alpha = (epsilon - 2.0 * (1.0 + math.log(len(space))) / least) / 3.0
+    from scipy import special
+
     return 2.0 * largest / min(float(special.lambertw(2.0 * alpha * largest).real), math.log(alpha * least))
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +30,7 @@ _SMALLEST_WORTH_KEEPING = 2000
 _SLACK = 1e-9
 _BITS = 24
 _PAIRS_AT_ONCE = 4096
+_FIGURES = ("constant", "neighbour")
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ def measure(
     for found, near in rest:
         greatest = max(greatest, found)
         np.minimum(nearest, near, out=nearest)
-    return Stretch(_rounded_up(greatest), float(np.sqrt(max(np.median(nearest), 0.0))))
+    return Stretch(_rounded_up(greatest), float(np.median(np.sqrt(nearest))))
 
 
 class _Pairs:
@@ -161,8 +162,10 @@ def _rounded_up(squared: float) -> float:
     return math.ldexp(math.ceil(mantissa * 2**_BITS) / 2**_BITS, exponent)
 
 
-def remembered(space: Space, description: list[Any], compute: Callable[[], dict[str, float]]) -> dict[str, float]:
-    """Return figures about a space and a map: from disk, where they were computed before.
+def remembered(
+    space: Space, description: list[Any], compute: Callable[[], dict[str, float]], names: Collection[str] = _FIGURES
+) -> dict[str, float]:
+    """Return figures about a space and a map, by name: from disk, where they were computed before.
 
     They depend on public things only: the space, by its digest, and the description of the map.
     """
@@ -170,8 +173,8 @@ def remembered(space: Space, description: list[Any], compute: Callable[[], dict[
         return compute()
     key = json.dumps([_FORMAT, space.digest, *description])
     name = f"stretch-{hashlib.sha256(key.encode()).hexdigest()}.json"
-    found = cache.read_json(name)
-    if found is None or not all(isinstance(value, (int, float)) for value in found.values()):
+    found = cache.read_json(name) or {}
+    if set(found) != set(names) or not all(isinstance(figure, (int, float)) for figure in found.values()):
         found = compute()
         cache.write_json(name, found)
     return found

@@ -220,7 +220,8 @@ def _jl(choice: Transform, space: Space, points: FloatArray) -> Image:
             "greater jl_beta or jl_dimension"
         )
 
-    figures = remembered(space, ["jl", choice.jl_beta, dimension, int(choice.jl_seed)], compute)
+    description = ["jl", float(choice.jl_beta), dimension, int(choice.jl_seed)]
+    figures = remembered(space, description, compute, ("constant", "neighbour", "attempt"))
     attempt = int(figures["attempt"])
     images = points @ projection(int(choice.jl_seed), attempt, space.dimension, dimension)
     sentence = (

@@ -25,8 +25,8 @@ from sfumato.space.metric import FloatArray, IndexArray
 TUNINGS = ("best", "calibrated", "floored", "published", "tight")
 _MOST_TRIALS = 10
 _CLOSE_ENOUGH = 1e-4
-_MOST_SOLVER_STEPS = 60
-_CLEARLY_SOLVED = 1e-3
+_MOST_SOLVER_STEPS = 40
+_CLEARLY_SOLVED = 1e-2
 _CLEARLY_NEGATIVE = 0.02
 
 
@@ -161,8 +161,8 @@ def _tight(ground: Ground, epsilon: float, effort: Effort) -> Tuned:
     found = _try_tight(ground, epsilon, effort)
     if found is None:
         raise CertificationError(
-            f"at epsilon {epsilon:g} the equations K w = 1 have a negative weight: the tight mechanism does not exist in "
-            "this space; use a larger epsilon, or tuning='floored' or 'best'"
+            f"at epsilon {epsilon:g} no positive solution of K w = 1 was found (a weight comes out negative, or the "
+            "equations are too ill-conditioned to solve): use a larger epsilon, or tuning='floored' or 'best'"
         )
     return found
 
@@ -246,8 +246,8 @@ def _best(ground: Ground, epsilon: float, effort: Effort) -> Tuned:
         floored = _floored(ground, epsilon, effort)
     except CertificationError:
         calibrated = _calibrated(ground, epsilon, effort)
-        return replace(calibrated, note="tight weights do not exist at this epsilon and floored ones do not certify")
-    return replace(floored, note="tight weights do not exist at this epsilon in this space")
+        return replace(calibrated, note="no tight weights were found at this epsilon and floored ones do not certify")
+    return replace(floored, note="no tight weights were found at this epsilon in this space")
 
 
 _FINDERS: dict[str, Callable[[Ground, float, Effort], Tuned]] = {

@@ -46,8 +46,13 @@ class EntityCategory(StrEnum):
     MISC = "MISC"
     PII = "PII"
 
+    @property
+    def meaning(self) -> str:
+        """What belongs to the category, in plain words."""
+        return _MEANINGS[self]
 
-MEANINGS: dict[EntityCategory, str] = {
+
+_MEANINGS: dict[EntityCategory, str] = {
     EntityCategory.PERSON: "people, fictional ones too",
     EntityCategory.NORP: "nationalities, religious and political groups",
     EntityCategory.FAC: "buildings, airports, roads, bridges",

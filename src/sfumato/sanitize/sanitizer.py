@@ -6,9 +6,10 @@ Nothing of the text is kept on the sanitizer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +30,9 @@ from sfumato.sanitize.consistency import (
 )
 from sfumato.space.metric import IndexArray
 from sfumato.text import Case, apply_case, case_of, without_accents
+
+Table = TypeVar("Table")
+"""A frame or a series of pandas or polars."""
 
 OUT_OF_VOCABULARY = ("draw", "keep", "mask")
 MASK = "[MASK]"
@@ -198,6 +202,23 @@ class Sanitizer:
         kept = sum(record.kept for record in work)
         guarantee = self.guarantee if key is None else self.guarantee.with_randomness(key.secure)
         return SanitizedBatch(done, guarantee, replace(tally, kept=kept, longest_record=max(counts, default=0)))
+
+    def column(
+        self,
+        frame: Table,
+        columns: Hashable | Sequence[Hashable] = None,
+        *,
+        key: RunKey | None = None,
+        first_row: int = 0,
+    ) -> Table:
+        """Return a copy of a pandas or polars frame (or series) with the texts of its columns replaced.
+
+        ``columns`` is a name, or several in a list.  Nulls stay null.  With a key, the noise of a row follows from
+        ``first_row`` and its place; a pandas frame carries the promise of each column in ``attrs["sfumato"]``.
+        """
+        from sfumato.sanitize.adapters.columns import sanitize_table
+
+        return sanitize_table(self, frame, columns, key=key, first_row=first_row)
 
     def _replacements(self, batch: Batch, key: RunKey | None) -> tuple[list[str], Counts]:
         drawn = draw(self.mechanism, batch, self.consistency, key)

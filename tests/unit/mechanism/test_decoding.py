@@ -160,9 +160,8 @@ class TestApproximate:
         vectors = points[rng.integers(0, len(points), 1000)] + noise
         exact = ExactDecoder(points).nearest(vectors, 1)[0]
         found = ApproximateDecoder(points, probes=32).nearest(vectors, 1)[0]
-        # Measured RECALL; below is three standard errors of 1,000 draws less.
-        print(np.mean(found == exact))
-        assert np.mean(found == exact) >= 0.98
+        # Measured .993, less three standard errors of 1,000 draws.
+        assert np.mean(found == exact) >= 0.985
 
 
 def test_approximate_decoding_names_the_extra(monkeypatch):

@@ -1,0 +1,266 @@
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from sfumato.foundation.errors import CertificationError, ParameterError
+from sfumato.mechanism import stretch as stretch_module
+from sfumato.mechanism.stretch import TooMuch, locations_of, measure
+from sfumato.mechanism.transforms import TRANSFORMS, Transform, least_dimension, projection
+from sfumato.space import Space
+
+ROUNDING = 2.0**-22
+"""Constants are rounded up to 24 bits."""
+
+
+def words(count):
+    return [f"w{i}" for i in range(count)]
+
+
+def gaussian(count=60, dimension=8, seed=0, size=1.0):
+    return Space.from_arrays(words(count), np.random.default_rng(seed).normal(size=(count, dimension)) * size)
+
+
+@st.composite
+def spaces(draw):
+    """Small spaces of integers (also stored as such) or of floats, with duplicates and near pairs among them."""
+    shape = (draw(st.integers(2, 12)), draw(st.integers(2, 4)))
+    if draw(st.booleans()):
+        vectors = draw(arrays.arrays(np.int8, shape, elements=st.integers(-20, 20)))
+        return Space.from_arrays(words(shape[0]), vectors, scale=draw(st.sampled_from([1.0, 0.1])))
+    elements = st.floats(-5, 5).map(lambda value: round(value, 3))
+    return Space.from_arrays(words(shape[0]), draw(arrays.arrays(np.float64, shape, elements=elements)))
+
+
+def brute_constant(points, images):
+    """The Lipschitz constant by its definition, pair by pair."""
+    best = 0.0
+    for one in range(len(points)):
+        for other in range(one):
+            best = max(best, math.dist(images[one], images[other]) / math.dist(points[one], points[other]))
+    return best
+
+
+def image_by_hand(name, vectors):
+    if name == "unit-norm":
+        return np.array([v / math.hypot(*v) for v in vectors])
+    if name == "unit-ball":
+        return np.array([v / max(1.0, math.hypot(*v)) for v in vectors])
+    if name == "clip":
+        return np.array([[min(max(c, -1.0), 1.0) for c in v] for v in vectors])
+    if name == "min-max":
+        return np.array([[2 * (c - min(v)) / (max(v) - min(v)) - 1 for c in v] for v in vectors])
+    low, high = vectors.min(), vectors.max()
+    return np.array([[low + (high - low) * (c - min(v)) / (max(v) - min(v)) for c in v] for v in vectors])
+
+
+def bound_by_hand(name, vectors):
+    norms = np.linalg.norm(vectors, axis=1)
+    ranges = vectors.max(axis=1) - vectors.min(axis=1)
+    by_range = 2 * (1 + math.sqrt(2 * vectors.shape[1])) / ranges.min()
+    return {
+        "unit-norm": 1 / norms.min(), "unit-ball": 1, "clip": 1, "min-max": by_range,
+        "observed-range": by_range * (vectors.max() - vectors.min()) / 2,
+    }[name]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["unit-norm", "unit-ball", "clip", "min-max", "observed-range"])
+@given(space=spaces())
+def test_images_constants_and_bounds(name, space):
+    vectors = locations_of(space)
+    if name == "unit-norm":
+        assume(np.linalg.norm(vectors, axis=1).min() > 0)
+    if name in ("min-max", "observed-range"):
+        assume((vectors.max(axis=1) - vectors.min(axis=1)).min() > 0)
+    image = Transform(name).apply(space)
+    assert image.locations == pytest.approx(image_by_hand(name, vectors), abs=1e-12)
+    brute = brute_constant(vectors, image.locations)
+    assert image.stretch.constant >= brute * (1 - 1e-12)
+    if np.array_equal(image.locations, vectors) and len(vectors) > 1:
+        assert image.stretch.constant == 1
+    else:
+        assert image.stretch.constant <= brute * (1 + ROUNDING) + 1e-300
+    assert brute <= bound_by_hand(name, vectors) * (1 + 1e-9)
+
+
+@given(space=spaces(), seed=st.integers(0, 100))
+def test_any_map_is_measured_as_its_definition_says(space, seed):
+    points = locations_of(space)
+    images = np.random.default_rng(seed).normal(size=(len(points), 3))
+    found = measure(space, images).constant
+    brute = brute_constant(points, images)
+    assert brute <= found <= brute * (1 + ROUNDING)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_all_tiles_are_looked_at(threads, monkeypatch):
+    """The one stretched pair lies far from the diagonal, and the outcome does not depend on threads."""
+    monkeypatch.setattr("sfumato.space.metric.TILE", 16)
+    monkeypatch.setattr(stretch_module, "upper_tiles", lambda n: _tiles(n, 16))
+    space = gaussian(200, 5)
+    points = locations_of(space)
+    images = points.copy()
+    images[7] += 3 * (points[7] - points[190])
+    found = measure(space, images, threads=threads)
+    assert found.constant == pytest.approx(brute_constant(points, images), rel=ROUNDING)
+    between = np.linalg.norm(images[:, None] - images[None], axis=2) + np.diag(np.full(200, np.inf))
+    assert found.neighbour == pytest.approx(np.median(between.min(axis=1)))
+    assert found == measure(space, images, threads=1)
+
+
+def _tiles(points, step):
+    tiles = [slice(start, min(start + step, points)) for start in range(0, points, step)]
+    for number, rows in enumerate(tiles):
+        yield rows, tiles[number:]
+
+
+def test_pairs_nearer_than_the_rounding_of_blocks_are_computed_one_by_one():
+    vectors = np.random.default_rng(0).normal(size=(50, 6)) + 1000.0
+    vectors[1] = vectors[0] + 1e-8
+    space = Space.from_arrays(words(50), vectors)
+    images = vectors.copy()
+    images[1] = images[0] + 3e-8
+    assert measure(space, images).constant == pytest.approx(brute_constant(vectors, images), rel=ROUNDING)
+
+
+def test_a_limit_stops_the_search():
+    space = gaussian(30, 3)
+    with pytest.raises(TooMuch):
+        measure(space, locations_of(space) * 2, limit=1.9)
+    assert measure(space, locations_of(space) * 2, limit=2.1).constant == pytest.approx(2, rel=ROUNDING)
+
+
+def test_one_point_is_not_stretched():
+    space = Space.from_arrays(["only", "same"], [[1.0, 2.0], [1.0, 2.0]])
+    for name in set(TRANSFORMS) - {"jl", "none"}:
+        assert Transform(name, low=0.0, high=0.5).apply(space).stretch.constant <= 1
+
+
+def test_observed_range_is_min_max_at_a_scaled_epsilon():
+    space = gaussian()
+    half = (space.vectors.max() - space.vectors.min()) / 2
+    one, other = Transform("min-max").apply(space), Transform("observed-range").apply(space)
+    assert other.stretch.constant == pytest.approx(one.stretch.constant * half, rel=1e-9)
+    assert other.stretch.neighbour == pytest.approx(one.stretch.neighbour * half, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("name", "vectors", "what"),
+    [
+        ("unit-norm", [[0.0, 0.0], [1.0, 2.0]], "zero vector"),
+        ("min-max", [[1.0, 1.0], [1.0, 2.0]], "all equal"),
+        ("observed-range", [[1.0, 1.0], [1.0, 2.0]], "all equal"),
+    ],
+)
+def test_vectors_without_a_value_are_refused(name, vectors, what):
+    with pytest.raises(ParameterError, match=what):
+        Transform(name).apply(Space.from_arrays(words(2), vectors))
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"low": 1.0}, {"low": 2.0}, {"low": math.nan}, {"high": math.inf}, {"high": None}, {"low": True},
+    ],
+)  # fmt: skip
+def test_a_box_must_be_one(bad):
+    with pytest.raises(ParameterError, match="low"):
+        Transform("clip", **bad).check()
+
+
+class TestProjection:
+    def test_every_pair_is_within_the_stretch(self):
+        space = gaussian(200, 100)
+        choice = Transform("jl", jl_beta=0.5)
+        image = choice.apply(space)
+        assert image.locations.shape == (200, least_dimension(200, 0.5))
+        brute = brute_constant(locations_of(space), image.locations)
+        assert brute <= image.stretch.constant <= min(1.5, brute * (1 + ROUNDING))
+
+    def test_a_matrix_that_fails_is_drawn_again(self):
+        """So few dimensions that most matrices stretch some pair by more than one half."""
+        space = gaussian(60, 30)
+        attempts = []
+        for seed in range(20):
+            choice = Transform("jl", jl_beta=0.5, jl_dimension=20, jl_seed=seed)
+            image = choice.apply(space)
+            attempt = next(
+                n for n in range(20)
+                if brute_constant(locations_of(space), locations_of(space) @ projection(seed, n, 30, 20)) <= 1.5
+            )  # fmt: skip
+            assert f"(seed {seed}, attempt {attempt})" in image.sentence
+            assert np.array_equal(image.locations, locations_of(space) @ projection(seed, attempt, 30, 20))
+            attempts.append(attempt)
+        assert max(attempts) > 0
+
+    def test_it_gives_up_where_no_matrix_does(self):
+        with pytest.raises(CertificationError, match="jl_beta"):
+            Transform("jl", jl_beta=0.01, jl_dimension=3).apply(gaussian(100, 10))
+
+    def test_a_projection_to_more_dimensions_is_refused(self):
+        with pytest.raises(ParameterError, match="jl_beta"):
+            Transform("jl", jl_beta=0.1).apply(gaussian(100, 10))
+
+    def test_the_matrix_is_that_of_its_seed(self):
+        one, other = projection(1, 0, 40, 25), projection(2, 0, 40, 25)
+        assert np.array_equal(one, projection(1, 0, 40, 25))
+        assert not np.array_equal(one, other)
+        assert not np.array_equal(one, projection(1, 1, 40, 25))
+        # Entries of variance 1 / columns: the sum of 1,000 squares has a standard deviation of 25 sqrt(2 / 1000) / 25.
+        assert (one**2).sum() / 40 == pytest.approx(1.0, abs=5 * math.sqrt(2 / 1000))
+
+    @pytest.mark.parametrize("bad", [{"jl_beta": 0}, {"jl_beta": math.nan}, {"jl_dimension": 0}, {"jl_seed": -1}])
+    def test_parameters_outside_their_domain_are_refused(self, bad):
+        with pytest.raises(ParameterError, match=next(iter(bad))):
+            Transform("jl", **bad).check()
+
+
+class TestCache:
+    @pytest.fixture
+    def folder(self, tmp_path, monkeypatch):
+        monkeypatch.setenv("SFUMATO_CACHE_DIR", str(tmp_path))
+        return tmp_path
+
+    @pytest.fixture
+    def space(self):
+        return gaussian(2100, 4, seed=5)
+
+    @pytest.mark.parametrize(
+        "choice",
+        [
+            Transform("unit-norm"),
+            Transform("clip", low=-0.5, high=0.5),
+            Transform("jl", jl_dimension=2, jl_beta=4.0, jl_seed=3),
+        ],
+        ids=lambda choice: choice.name,
+    )
+    def test_figures_are_computed_once(self, choice, folder, space, monkeypatch):
+        once = choice.apply(space)
+        files = list(folder.glob("stretch-*.json"))
+        assert len(files) == 1
+        assert all(isinstance(value, (int, float)) for value in json.loads(files[0].read_text()).values())
+        monkeypatch.setattr("sfumato.mechanism.transforms.measure", None)
+        again = choice.apply(space)
+        assert again.stretch == once.stretch
+        assert np.array_equal(again.locations, once.locations)
+
+    def test_other_parameters_and_other_spaces_have_their_own(self, folder, space):
+        for high in (0.5, 0.6):
+            Transform("clip", high=high).apply(space)
+        Transform("clip", high=0.5).apply(gaussian(2100, 4, seed=6))
+        assert len(list(folder.glob("stretch-*.json"))) == 3
+
+    def test_a_damaged_file_is_computed_again(self, folder, space):
+        once = Transform("unit-norm").apply(space).stretch
+        file = next(folder.glob("stretch-*.json"))
+        for content in ('{"constant": "low"}', "{}", "[]", "{"):
+            file.write_text(content)
+            assert Transform("unit-norm").apply(space).stretch == once
+
+    def test_small_spaces_are_not_kept(self, folder):
+        Transform("unit-norm").apply(gaussian())
+        assert not list(folder.glob("stretch-*"))
