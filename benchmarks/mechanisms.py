@@ -19,7 +19,11 @@ from sfumato.foundation.randomness import SystemSource
 from sfumato.foundation.registry import Entry
 
 EPSILONS = (2.0, 6.0, 10.0)
-TUNINGS = {"tem": ("published", "calibrated", "best"), "santext": ("published",), "custext": ("published", "calibrated", "lp")}
+TUNINGS = {
+    "tem": ("published", "calibrated", "best"),
+    "santext": ("published",),
+    "custext": ("published", "calibrated", "lp"),
+}
 NOISES = ("plain", "calibrated")
 WORDS, TOKENS = 100, 20_000
 PAGE = Path(__file__).parent.parent / "docs" / "mechanisms" / "comparison.md"
@@ -53,7 +57,12 @@ def measure() -> list[dict[str, object]]:
         for options in variants(entry):
             for epsilon in EPSILONS if entry.takes_epsilon else (None,):
                 given = dict(options) | ({} if epsilon is None else {"epsilon": epsilon})
-                row: dict[str, object] = {"mechanism": entry.name, "sound": entry.sound, "kind": entry.guarantee_kind, **given}
+                row: dict[str, object] = {
+                    "mechanism": entry.name,
+                    "sound": entry.sound,
+                    "kind": entry.guarantee_kind,
+                    **given,
+                }
                 start = time.perf_counter()
                 try:
                     mechanism = sfumato.compile(entry.name, space, **given)

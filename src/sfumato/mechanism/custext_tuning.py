@@ -71,7 +71,7 @@ def _normalised(costs: FloatArray, is_output: npt.NDArray[np.bool_], tolerance: 
     equal = span[:, 0] <= tolerance
     span[equal] = 1.0
     utilities = (farthest - costs) / span
-    utilities[equal] = 0.0
+    utilities[equal] = 1.0
     return np.asarray(np.clip(utilities, 0.0, 1.0))
 
 

@@ -1,8 +1,8 @@
 """From real probabilities to integer weights, and what the rounding can cost.
 
 ``weight = max(2**24, floor(S p))`` with ``S = 2**63 - (n + 1) 2**24`` for ``n`` cells, so that a row's total never passes
-2**63 (the one spare 2**24 is far above what floating-point rounding of ``S p`` can add) and nearly every 63-bit number is accepted when a draw is made.  Every cell has a weight of at least 2**24, so no ratio
-between two rows is infinite.
+2**63 (the one spare 2**24 is far above what floating-point rounding of ``S p`` can add) and nearly every 63-bit number
+is accepted when a draw is made.  Every cell has a weight of at least 2**24, so no ratio between two rows is infinite.
 
 For two rows with real probabilities p and p' the ratio of integer weights is at most
 ``max(1, p/p') / (1 - 2**-24)``, and totals lie between ``S - n`` and ``2**63``.

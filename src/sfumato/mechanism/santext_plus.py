@@ -44,7 +44,8 @@ class SanTextPlus(ExponentialMechanism):
         row_memory: int = 2**29,
     ) -> None:
         super().__init__(ground, tuned, guarantee, row_memory)
-        self.replaced = replaced
+        # A little more than p, so that rounding to integers cannot take a ratio above 1/p between words at distance 0.
+        self._replaced = min(1.0, replaced * math.exp(2 * rounding_loss(len(ground.outputs) + 1)))
         self._is_protected = np.zeros(len(ground.space), dtype=bool)
         self._is_protected[ground.outputs] = True
 
@@ -93,13 +94,13 @@ class SanTextPlus(ExponentialMechanism):
 
     def _shares(self, ids: IndexArray) -> FloatArray:
         """Return how probable it is that each word is replaced."""
-        return np.where(self._is_protected[ids], 1.0, self.replaced)
+        return np.where(self._is_protected[ids], 1.0, self._replaced)
 
     def _keeping(self, ids: IndexArray) -> UInt64Array:
         """Return the weight of keeping each word."""
-        if self.replaced == 1.0:
+        if self._replaced == 1.0:
             return np.zeros(len(ids), dtype=np.uint64)
-        weight = to_weights(np.array([[1.0 - self.replaced]]), np.ones(1), len(self.outputs) + 1)[0, 0]
+        weight = to_weights(np.array([[1.0 - self._replaced]]), np.ones(1), len(self.outputs) + 1)[0, 0]
         return np.where(self._is_protected[ids], np.uint64(0), weight)
 
 

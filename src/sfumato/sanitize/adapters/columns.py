@@ -118,7 +118,7 @@ class _Pandas:
     def put(self, frame: Any, names: Sequence[Hashable], columns: Sequence[Any]) -> Any:
         result = frame.copy(deep=False)
         for name, series in zip(names, columns, strict=True):
-            result.isetitem(list(frame.columns).index(name), series.array)
+            result.isetitem(list(frame.columns).index(name), series)
         return result
 
     def with_guarantee(self, result: Any, before: Any, names: Sequence[Hashable], guarantee: dict[str, Any]) -> Any:

@@ -9,11 +9,10 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.foundation.errors import MissingExtraError, ParameterError
+from sfumato.foundation.errors import DataError, MissingExtraError, ParameterError
 from sfumato.foundation.guarantee import Guarantee
 from sfumato.policy import Policy
 from sfumato.sanitize.adapters.building import build_sanitizer, require_fresh_noise
-from sfumato.sanitize.adapters.texts import require_texts
 from sfumato.sanitize.consistency import DigitReplacer
 from sfumato.sanitize.sanitizer import Sanitizer
 from sfumato.space import Space
@@ -21,7 +20,7 @@ from sfumato.space import Space
 try:
     from sklearn.base import BaseEstimator, TransformerMixin
 except ModuleNotFoundError as error:
-    if error.name != "sklearn":
+    if (error.name or "").partition(".")[0] != "sklearn":
         raise
     raise MissingExtraError("scikit-learn", "sklearn") from error
 
@@ -65,23 +64,21 @@ class SfumatoTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=
         self.public_length = public_length
         self.digits = digits
 
-    def fit(self, X: object = None, y: object = None) -> Self:
-        """Build the sanitizer, and learn nothing; ``X`` and ``y`` are not looked at."""
+    def fit(self, X: Iterable[str] = (), y: object = None) -> Self:
+        """Build the sanitizer; nothing is learnt from ``X`` and ``y``."""
+        _one_dimensional(X)
         self._built = self._build()
         return self
 
     def transform(self, X: Iterable[str]) -> npt.NDArray[np.object_]:
         """Return the sanitized texts, in the order of the texts that came."""
-        dimensions = getattr(X, "ndim", 1)
-        if isinstance(X, str) or dimensions != 1:
-            raise ParameterError(
-                "one text for each sample is needed, in a list or another one-dimensional collection; of a frame, "
-                "choose one column"
-            )
-        values = list(X)
-        texts = [text for text in require_texts(values, "the samples") if text is not None]
-        if len(texts) < len(values):
-            raise ParameterError("a sample has no text; replace it by the empty text, or leave the sample out")
+        texts = list(_one_dimensional(X))
+        for row, text in enumerate(texts):
+            if not isinstance(text, str):
+                raise DataError(
+                    f"the samples have a value of type {type(text).__name__} at row {row} (counted from 0); make it a "
+                    "string, the empty one where there is no text"
+                )
         done = np.empty(len(texts), dtype=object)
         done[:] = self._ready().batch(texts).texts
         return done
@@ -144,3 +141,12 @@ class SfumatoTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=
         tags.input_tags.two_d_array = False
         tags.input_tags.string = True
         return tags
+
+
+def _one_dimensional(samples: Iterable[str]) -> Iterable[str]:
+    if isinstance(samples, str) or getattr(samples, "ndim", 1) != 1:
+        raise ParameterError(
+            "one text for each sample is needed, in a list or another one-dimensional collection; of a frame, choose "
+            "one column"
+        )
+    return samples

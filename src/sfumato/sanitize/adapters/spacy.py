@@ -23,7 +23,7 @@ try:
     from spacy.language import Language
     from spacy.tokens import Doc
 except ModuleNotFoundError as error:
-    if error.name != "spacy":
+    if (error.name or "").partition(".")[0] != "spacy":
         raise
     raise MissingExtraError("spacy", "spacy") from error
 

@@ -1,0 +1,70 @@
+"""Random strings through every mechanism and every policy: only a SfumatoError may come out.
+
+Here a few thousand per mechanism; ``benchmarks/random_strings.py`` puts a million through each.
+"""
+
+import numpy as np
+import pytest
+
+import sfumato
+from sfumato import policies
+from sfumato.foundation.errors import SfumatoError
+from sfumato.foundation.randomness import RunKey
+from sfumato.space import Space
+from sfumato.text import pieces
+
+SPACE = Space.from_arrays(
+    [f"w{i}" for i in range(30)] + [str(i) for i in range(10)], np.random.default_rng(2).normal(size=(40, 3))
+)
+STRINGS = 3000
+
+
+def random_strings(count, seed=0):
+    """Short strings over all of Unicode, with the characters that matter to the tokeniser over-represented."""
+    rng = np.random.default_rng(seed)
+    special = "w1 w2 @.:/'\"-_,;0123456789€☔\u200b\u202e\x00\n\t中é\u0301ABC http://a.b c@d.ef"
+    for _ in range(count):
+        length = int(rng.integers(0, 24))
+        wild = rng.integers(0, 0x110000, length)
+        plain = rng.integers(0, len(special), length)
+        use_wild = rng.random(length) < 0.3
+        yield "".join(chr(w) if u else special[p] for w, p, u in zip(wild, plain, use_wild, strict=True))
+
+
+def mechanism_of(entry):
+    given = {"epsilon": 3.0} if entry.takes_epsilon else {}
+    try:
+        return sfumato.compile(entry.name, SPACE, **given)
+    except SfumatoError:
+        return sfumato.compile(entry.name, SPACE, epsilon=500.0)
+
+
+@pytest.mark.parametrize("entry", sfumato.mechanisms(), ids=lambda e: e.name)
+@pytest.mark.parametrize("consistency", ["token", "record", "dataset"])
+def test_every_mechanism(entry, consistency):
+    key = RunKey.from_seed(1)
+    sanitizer = sfumato.Sanitizer(mechanism_of(entry), consistency=consistency, key=key)
+    strings = list(random_strings(STRINGS))
+    together = sanitizer.batch(strings).texts
+    assert len(together) == STRINGS
+    for text, out in zip(strings[:200], together[:200], strict=True):
+        assert len(pieces(text)) == len(pieces(out)) or any(ord(c) >= 0x3040 for c in text)
+    assert sanitizer.batch(strings[:50]).texts == together[:50]
+
+
+POLICIES = {
+    "everything": policies.everything(),
+    "numbers": policies.numbers(),
+    "kept words": policies.keep_words(["w1"]),
+    "pattern": policies.protect_pattern(r"w\d+"),
+    "kept pattern": policies.keep_pattern(r"[0-9]+"),
+    "identifiers": policies.identifiers(),
+    "combined": (policies.numbers() | policies.protect_words(["w3"])) & ~policies.keep_words(["w1", "w2"]),
+}
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_every_policy(name):
+    sanitizer = sfumato.Sanitizer(sfumato.compile("tem", SPACE, epsilon=3.0), policy=POLICIES[name])
+    strings = list(random_strings(STRINGS, seed=1))
+    assert len(sanitizer.batch(strings).texts) == STRINGS
