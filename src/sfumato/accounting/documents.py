@@ -101,9 +101,7 @@ change the odds by at most exp(0.5 x k); any two versions of the longest record 
         }
 
 
-def metric_composition(
-    guarantee: MetricGuarantee, words: int, *, delta: float = DEFAULT_DELTA
-) -> MetricComposition:
+def metric_composition(guarantee: MetricGuarantee, words: int, *, delta: float = DEFAULT_DELTA) -> MetricComposition:
     """Return what a metric guarantee about a word comes to for a document of ``words`` protected words.
 
     The approximate loss adds up rho of zero-concentrated privacy: per word (certified x radius)^2 / 2, or, where the

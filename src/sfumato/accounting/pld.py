@@ -13,6 +13,7 @@ well above it has no answer here (infinity), and the other accountants answer.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import lru_cache, singledispatch
 from typing import Any
 
@@ -32,6 +33,7 @@ from sfumato.accounting.events import (
 )
 from sfumato.accounting.extras import dp_accounting
 from sfumato.accounting.gaussian import composed_mu, delta_of, epsilon_of
+from sfumato.accounting.mixture import Mixture
 from sfumato.accounting.rounding import up
 
 FINEST_INTERVAL = 1e-4
@@ -42,6 +44,8 @@ _WIDTHS_PER_DEVIATION = 20
 _ROUNDING_PER_RELEASE = 1e-15
 _ROUNDING = 1e-14
 _NOTHING = 1e-300
+_TAIL = 10.0
+"""Standard deviations of the noise beyond which there is less than 1e-23 of it."""
 
 
 class LossDistribution(Accountant):
@@ -259,9 +263,17 @@ def _(release: SampledGaussianEvent, interval: float, library: Any) -> Any:
 
 @_on_grid.register
 def _(release: MixtureOfGaussiansEvent, interval: float, library: Any) -> Any:
-    return library.from_mixture_gaussian_mechanism(
-        release.sigma, release.sensitivities, release.probabilities, value_discretization_interval=interval
+    """Put both directions of a mixture on the grid, from its exact curve.
+
+    (dp-accounting does the same, but solves for one threshold at a time.)
+    """
+    mixture = Mixture.of(release.sigma, release.sensitivities, release.probabilities)
+    lowest, highest = mixture.log_ratio(-_TAIL), mixture.log_ratio(mixture.greatest_shift + _TAIL)
+    remove = _from_curve(lambda epsilons: mixture.deltas(epsilons, shifted=True), lowest, highest, interval)
+    add = _from_curve(
+        lambda epsilons: mixture.deltas(epsilons, shifted=False), -mixture.log_ratio(_TAIL), -lowest, interval
     )
+    return library.PrivacyLossDistribution(remove, add)
 
 
 @_on_grid.register
@@ -295,11 +307,21 @@ def _(release: BoundedRangeEvent, interval: float, library: Any) -> Any:
     all releases may stand in for each of them, also where later ones depend on earlier outputs (Zhu, Dong and Wang
     2022).
     """
+
+    def curve(epsilons: Any) -> Any:
+        inside = np.clip(epsilons, -release.eta, release.eta)
+        deltas = np.expm1((inside - release.eta) / 2) ** 2 / -math.expm1(-release.eta)
+        return np.where(epsilons < -release.eta, -np.expm1(epsilons), deltas)
+
+    return library.PrivacyLossDistribution(_from_curve(curve, -release.eta, release.eta, interval))
+
+
+def _from_curve(curve: Callable[[Any], Any], lowest: float, highest: float, interval: float) -> Any:
+    """Return a distribution on the grid whose privacy curve is nowhere below ``curve`` (Doroshenko et al. 2022).
+
+    Losses above ``highest`` count as infinite, those below ``lowest`` as the lowest.
+    """
+    first, last = math.floor(lowest / interval), math.ceil(highest / interval)
+    deltas = np.minimum.accumulate(np.clip(curve(np.arange(first, last + 1) * interval), 0.0, 1.0))
     pmfs = dp_accounting("dp_accounting.pld.pld_pmf")
-    lowest, highest = math.floor(-release.eta / interval), math.ceil(release.eta / interval)
-    epsilons = np.arange(lowest, highest + 1) * interval
-    inside = np.clip(epsilons, -release.eta, release.eta)
-    deltas = np.expm1((inside - release.eta) / 2) ** 2 / -math.expm1(-release.eta)
-    deltas = np.where(epsilons < -release.eta, -np.expm1(epsilons), deltas)
-    pmf = pmfs.create_pmf_pessimistic_connect_dots_fixed_gap(interval, lowest, highest, np.clip(deltas, 0.0, 1.0))
-    return library.PrivacyLossDistribution(pmf)
+    return pmfs.create_pmf_pessimistic_connect_dots_fixed_gap(interval, first, last, deltas)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from sfumato.foundation.checks import gather, require_count, require_one_of
 from sfumato.foundation.guarantee import Guarantee
-from sfumato.foundation.randomness import RunKey
+from sfumato.foundation.randomness import RunKey, Source, SystemSource
 from sfumato.mechanism.base import UNKNOWN, Mechanism
 from sfumato.policy import Document, Policy, everything
 from sfumato.sanitize.consistency import (
@@ -28,6 +28,7 @@ from sfumato.sanitize.consistency import (
     replace_digits,
     with_consistency,
 )
+from sfumato.sanitize.identifiers import IdentifierReplacer
 from sfumato.space.metric import IndexArray
 from sfumato.text import Case, apply_case, case_of, without_accents
 
@@ -131,6 +132,7 @@ class Sanitizer:
         consistency: str = "token",
         public_length: int | None = None,
         digits: DigitReplacer | None = None,
+        identifiers: IdentifierReplacer | None = None,
         key: RunKey | None = None,
     ) -> None:
         gather(
@@ -145,6 +147,7 @@ class Sanitizer:
         self.consistency = Consistency(consistency)
         self.public_length = public_length
         self.digits = digits
+        self.identifiers = identifiers
         if key is None and self.consistency is Consistency.DATASET:
             key = RunKey.generate()  # equal words share a draw for as long as this sanitizer lives
         self._key = key
@@ -162,9 +165,13 @@ class Sanitizer:
                 "uniformly random words; how many were padded is hidden only as far as such words resemble replaced ones"
             )
         if self.digits is not None:
-            guarantee = guarantee.with_public("how many digits a number has").with_notes(
-                f"Numbers are replaced digit by digit under a promise of their own: {self.digits.guarantee.promise()}"
+            of_digit = self.digits.guarantee
+            guarantee = guarantee.with_public("how many digits a number has", *of_digit.public).with_notes(
+                f"Numbers are replaced digit by digit under a promise of their own: {of_digit.promise()}",
+                *of_digit.notes,
             )
+        if self.identifiers is not None:
+            guarantee = guarantee.with_public(*self.identifiers.public).with_notes(self.identifiers.note)
         return with_consistency(guarantee, self.consistency)
 
     def _public_things(self) -> list[str]:
@@ -187,11 +194,8 @@ class Sanitizer:
         """Sanitize several texts; with a key, record ``first_record + i`` always gets the same noise."""
         if key is None:
             key = self._key
-        documents = [Document(text) for text in texts]
-        work = [
-            _cut(document, mask, self.public_length)
-            for document, mask in zip(documents, self.policy.protects_many(documents), strict=True)
-        ]
+        documents, masks = self._decide(texts, key, first_record)
+        work = [_cut(document, mask, self.public_length) for document, mask in zip(documents, masks, strict=True)]
         chosen = [token for record in work for token in record.protected]
         counts = [len(record.protected) for record in work]
         words, tally = self._replacements(Batch(chosen, *self._look_up(chosen), counts, first_record), key)
@@ -220,6 +224,22 @@ class Sanitizer:
 
         return sanitize_table(self, frame, columns, key=key, first_row=first_row)
 
+    def _decide(
+        self, texts: Sequence[str], key: RunKey | None, first_record: int
+    ) -> tuple[list[Document], list[npt.NDArray[np.bool_]]]:
+        """Split the texts and mark what is protected; identifiers are replaced first, where that was asked for."""
+        if self.identifiers is None:
+            documents = [Document(text) for text in texts]
+            return documents, self.policy.protects_many(documents)
+        documents, settled = [], []
+        for number, text in enumerate(texts, first_record):
+            source: Source = SystemSource() if key is None else key.record(number, "identifier")
+            replaced = self.identifiers.replace(text, source)
+            documents.append(Document(replaced.text))
+            settled.append(replaced.mask(documents[-1]))
+        masks = self.policy.protects_many(documents)
+        return documents, [mask & ~done for mask, done in zip(masks, settled, strict=True)]
+
     def _replacements(self, batch: Batch, key: RunKey | None) -> tuple[list[str], Counts]:
         drawn = draw(self.mechanism, batch, self.consistency, key)
         words: list[str] = self._spellings[drawn].tolist()
@@ -228,8 +248,13 @@ class Sanitizer:
         unknown = np.flatnonzero(batch.ids == UNKNOWN)
         if self.oov != "draw":
             for place in unknown.tolist():
-                if batch.tokens[place] != PADDING:
-                    words[place] = MASK if self.oov == "mask" else batch.tokens[place]
+                token = batch.tokens[place]
+                # With a digit mechanism no digit passes as it is, so a mixed token such as a plate number is drawn.
+                drawn_all_the_same = token == PADDING or (
+                    self.oov == "keep" and self.digits is not None and self.digits.digit_count(token) > 0
+                )
+                if not drawn_all_the_same:
+                    words[place] = MASK if self.oov == "mask" else token
         numbers = 0
         if self.digits is not None:
             numbers = replace_digits(self.digits, batch, self.consistency, key, words)

@@ -68,10 +68,11 @@ class OnNumbers(SfumatoTransformer):
 
 
 def all_checks(transformer):
-    """Return every check that scikit-learn chooses for the transformer."""
+    """Return every check that scikit-learn chooses for the transformer, but the one about arrays of other libraries."""
     return [
         pytest.param(estimator, check, id=check.func.__name__)
         for estimator, check in estimator_checks.estimator_checks_generator(transformer)
+        if check.func.__name__ != "check_array_api_input"
     ]
 
 

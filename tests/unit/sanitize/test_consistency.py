@@ -142,3 +142,26 @@ def test_equal_numbers_follow_the_consistency():
         sanitizer = sfumato.Sanitizer(TEM, digits=Shift(), consistency=consistency)
         one, other = sanitizer("123456789 123456789", KEY).text.split()
         assert (one == other) is equal
+
+
+def test_no_digit_passes_in_a_mixed_token_even_where_unknown_words_are_kept():
+    from sfumato.mechanism.digits import digits
+
+    sanitizer = sfumato.Sanitizer(TEM, digits=digits(epsilon=1.0), oov="keep")
+    for seed in range(20):
+        out = sanitizer("plate A12B77 of Smith", RunKey.from_seed(seed)).text
+        assert "Smith" in out
+        assert "A12B77" not in out
+
+
+def test_identifiers_are_replaced_first_where_asked():
+    from sfumato.sanitize.identifiers import IdentifierReplacer
+
+    sanitizer = sfumato.Sanitizer(TEM, identifiers=IdentifierReplacer(), oov="mask")
+    batch = sanitizer.batch(["w1 bob.smith@mail.org w2", "none here"], key=KEY)
+    assert "smith" not in batch.texts[0]
+    assert "@" in batch.texts[0]
+    assert batch.texts[1] == "[MASK] [MASK]"
+    assert sanitizer("none", KEY).guarantee.statement() != sfumato.Sanitizer(TEM, oov="mask").guarantee.statement()
+    alone = sanitizer.batch(["w1 bob.smith@mail.org w2"], key=KEY).texts
+    assert alone[0] == batch.texts[0]
