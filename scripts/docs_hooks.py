@@ -16,6 +16,8 @@ ORDER = (
     "concepts/spaces.md",
     "concepts/policies.md",
     "concepts/randomness.md",
+    "adapters.md",
+    "mechanisms/comparison.md",
     "mechanisms/tem.md",
     "mechanisms/santext.md",
     "accounting.md",

@@ -84,7 +84,9 @@ def sampled_delta(sigma, rate, epsilon):
 
     above = place(epsilon)
     shifted = (
-        rate * mp.ncdf((1 - above) / sigma) + (1 - rate) * mp.ncdf(-above / sigma) - mp.exp(epsilon) * mp.ncdf(-above / sigma)
+        rate * mp.ncdf((1 - above) / sigma)
+        + (1 - rate) * mp.ncdf(-above / sigma)
+        - mp.exp(epsilon) * mp.ncdf(-above / sigma)
     )
     if mp.exp(-epsilon) <= 1 - rate:
         return shifted
@@ -118,7 +120,10 @@ FIGURES = {
         gaussian_epsilon,
         [("1", "1e-5"), ("0.1", "1e-9"), ("1", "1e-300"), ("50", "1e-6"), ("0.02", "1e-12"), ("3", "0.1")],
     ),
-    "gaussian_sigma": (gaussian_sigma, [("1", "1e-5"), ("4", "1e-5"), ("0.1", "1e-8"), ("50", "1e-5"), ("200", "1e-10")]),
+    "gaussian_sigma": (
+        gaussian_sigma,
+        [("1", "1e-5"), ("4", "1e-5"), ("0.1", "1e-8"), ("50", "1e-5"), ("200", "1e-10")],
+    ),
     "zcdp_epsilon": (
         zcdp_epsilon,
         [("0.5", "1e-5"), ("0.001", "1e-8"), ("40", "1e-6"), ("1e-7", "1e-5"), ("0.5", "1e-200"), ("2000", "1e-5")],

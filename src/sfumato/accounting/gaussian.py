@@ -26,8 +26,8 @@ import math
 
 from scipy import special
 
-from sfumato.accounting.rounding import UNIT_ROUNDOFF, down, up
-from sfumato.accounting.search import doubled_until, least
+from sfumato.accounting.rounding import UNIT_ROUNDOFF, up
+from sfumato.accounting.search import doubled_until, greatest, least
 from sfumato.foundation.checks import (
     gather,
     require_count,
@@ -110,11 +110,11 @@ def mu_for(epsilon: float, delta: float) -> float:
     gather(lambda: require_epsilon(epsilon=epsilon), lambda: require_probability(delta=delta))
     wanted = math.log(delta)
 
-    def too_much(mu: float) -> bool:
-        return log_delta_of(mu, epsilon) > wanted
+    def private(mu: float) -> bool:
+        return log_delta_of(mu, epsilon) <= wanted
 
-    high = doubled_until(too_much, 1e-12, "mu")
-    return down(least(too_much, 0.0, high))
+    high = doubled_until(lambda mu: not private(mu), 1e-12, "mu")
+    return greatest(private, 0.0, high)
 
 
 def sigma_for(epsilon: float, delta: float, sensitivity: float = 1.0, releases: int = 1) -> float:

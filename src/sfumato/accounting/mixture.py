@@ -64,7 +64,7 @@ class Mixture:
 
     def log_delta(self, epsilon: float) -> float:
         """Return an upper bound of ln(delta) at ``epsilon`` >= 0, for both directions of the change."""
-        return float(self._log_deltas(np.array([epsilon]))[0])
+        return float(self._log_deltas(np.array([epsilon], dtype=np.float64))[0])
 
     def epsilon(self, delta: float) -> float:
         """Return the least epsilon at ``delta``, up to a relative 1e-13."""

@@ -25,12 +25,3 @@ def up(value: float, relative_error: float = 4 * UNIT_ROUNDOFF) -> float:
     if value == 0 or not math.isfinite(value):
         return value
     return math.nextafter(value + abs(value) * relative_error, math.inf)
-
-
-def down(value: float, relative_error: float = 4 * UNIT_ROUNDOFF) -> float:
-    """Return a float that is certainly at most the real number ``value`` stands for; 0 stays 0.
-
-    >>> down(1.0) < 1.0
-    True
-    """
-    return -up(-value, relative_error)

@@ -28,6 +28,23 @@ def least(holds: Callable[[float], bool], low: float, high: float, tolerance: fl
     return high
 
 
+def greatest(holds: Callable[[float], bool], low: float, high: float, tolerance: float = 0.0) -> float:
+    """Return a float at which ``holds`` was true and just above which it was false; ``low`` where nothing else holds.
+
+    >>> greatest(lambda x: x * x <= 2, 0.0, 2.0, tolerance=1e-6) <= 2**0.5
+    True
+    """
+    while high - low > tolerance * abs(high):
+        middle = low + (high - low) / 2
+        if middle in (low, high):
+            break
+        if holds(middle):
+            low = middle
+        else:
+            high = middle
+    return low
+
+
 def doubled_until(holds: Callable[[float], bool], start: float, what: str, limit: float = 1e300) -> float:
     """Return the first of ``start``, 2 ``start``, 4 ``start`` ... at which ``holds`` is true.
 

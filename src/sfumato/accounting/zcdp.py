@@ -29,8 +29,8 @@ from sfumato.accounting.events import (
     Release,
     SampledGaussianEvent,
 )
-from sfumato.accounting.rounding import UNIT_ROUNDOFF, down, up
-from sfumato.accounting.search import doubled_until, least, smallest_value
+from sfumato.accounting.rounding import UNIT_ROUNDOFF, up
+from sfumato.accounting.search import doubled_until, greatest, smallest_value
 from sfumato.foundation.checks import gather, require_epsilon, require_non_negative, require_probability
 
 _LEAST_LOG_ORDER, _GREATEST_LOG_ORDER = math.log(1e-9), math.log(1e18)
@@ -90,11 +90,11 @@ def rho_for(epsilon: float, delta: float) -> float:
     """
     gather(lambda: require_epsilon(epsilon=epsilon), lambda: require_probability(delta=delta))
 
-    def too_much(rho: float) -> bool:
-        return epsilon_of_rho(rho, delta) > epsilon
+    def private(rho: float) -> bool:
+        return epsilon_of_rho(rho, delta) <= epsilon
 
-    high = doubled_until(too_much, epsilon * epsilon * 1e-9, "rho")
-    return down(least(too_much, 0.0, high, tolerance=1e-14), 1e-13)
+    high = doubled_until(lambda rho: not private(rho), epsilon * epsilon * 1e-9, "rho")
+    return greatest(private, 0.0, high, tolerance=1e-14)
 
 
 @singledispatch

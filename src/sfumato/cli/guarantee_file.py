@@ -58,7 +58,10 @@ def guarantee_record(
             "case_carried": sanitizer.carry_case,
             "policy": f"kept: {sanitizer.policy.keeps}" if sanitizer.policy.keeps else "every word is protected",
             "columns": list(columns),
-            "consistency": "token",
+            "consistency": str(sanitizer.consistency),
+            "public_length": sanitizer.public_length,
+            "digits": None if sanitizer.digits is None else sanitizer.digits.guarantee.to_json(),
+            "identifiers": None if sanitizer.identifiers is None else sanitizer.identifiers.form,
         },
     }
     return _finite(data)  # type: ignore[no-any-return]

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from sfumato.accounting.neighbour_loss import DEFAULT_NEIGHBOUR_LOSS
+from sfumato.cli.policies import PROTECT_HELP
 
 _MECHANISM = "Mechanism"
 
@@ -95,5 +96,56 @@ OutOfVocabulary = Annotated[
         help="A protected word that is not in the space: draw (a uniformly random word), mask ([MASK]) or keep "
         "(released WITHOUT PROTECTION).",
         rich_help_panel=_MECHANISM,
+    ),
+]
+_TEXT = "Text"
+Protect = Annotated[
+    list[str] | None, typer.Option("--protect", metavar="WHAT", help=PROTECT_HELP, rich_help_panel=_TEXT)
+]
+StopWords = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--keep-stop-words",
+        metavar="LANGUAGE",
+        help="Release the stop words of a language (a code such as en) as they are; may be repeated.",
+        rich_help_panel=_TEXT,
+    ),
+]
+SharedDraws = Annotated[
+    str,
+    typer.Option(
+        "--consistency",
+        metavar="REACH",
+        help="How far one draw for a word reaches: token (drawn anew each time), record or dataset (equal words stay "
+        "equal, which reveals that they are).",
+        rich_help_panel=_TEXT,
+    ),
+]
+PublicLength = Annotated[
+    int | None,
+    typer.Option(
+        "--public-length",
+        metavar="N",
+        help="Cut and pad every record to N words, without layout.",
+        rich_help_panel=_TEXT,
+    ),
+]
+DigitEpsilon = Annotated[
+    float | None,
+    typer.Option(
+        "--digits",
+        metavar="EPSILON",
+        help="Replace numbers digit by digit, with this epsilon each.",
+        rich_help_panel=_TEXT,
+    ),
+]
+Identifiers = Annotated[
+    str | None,
+    typer.Option(
+        "--identifiers",
+        metavar="FORM",
+        help="Replace e-mail addresses, URLs, card, IBAN and phone numbers by random ones: fixed (one public form for "
+        "each kind) or preserved (the form of the original, which is then public).",
+        rich_help_panel=_TEXT,
     ),
 ]

@@ -17,10 +17,13 @@ from sfumato.cli.guarantee_file import guarantee_record
 from sfumato.cli.progress import CompileProgress, RecordProgress, error_console, output_console
 from sfumato.cli.request import Compiled, MechanismRequest
 from sfumato.cli.summary import print_summary
-from sfumato.foundation.checks import require_one_of
+from sfumato.foundation.checks import gather, require_count, require_one_of
 from sfumato.foundation.errors import DataError
 from sfumato.foundation.randomness import RunKey
+from sfumato.mechanism.digits import digits
 from sfumato.sanitize import Sanitizer
+from sfumato.sanitize.consistency import Consistency
+from sfumato.sanitize.identifiers import IdentifierReplacer
 from sfumato.sanitize.sanitizer import OUT_OF_VOCABULARY
 from sfumato.scale import (
     FORMATS,
@@ -94,6 +97,12 @@ def privatize(
         bool,
         typer.Option("--no-case", help="Do not carry letter case over to the new words.", rich_help_panel="Mechanism"),
     ] = False,
+    protect: shared.Protect = None,
+    keep_stop_words: shared.StopWords = None,
+    consistency: shared.SharedDraws = "token",
+    public_length: shared.PublicLength = None,
+    digit_epsilon: shared.DigitEpsilon = None,
+    identifiers: shared.Identifiers = None,
     option: shared.MechanismOption = None,
     allow_unsound: shared.AllowUnsound = False,
     seed: Annotated[
@@ -168,9 +177,16 @@ def privatize(
     through unchanged. The guarantee is written beside the output.
     """
     request = MechanismRequest(
-        mechanism, epsilon, neighbour_loss, tuning, space, space_words, keep, tuple(option or ()), allow_unsound
+        mechanism, epsilon, neighbour_loss, tuning, space, space_words, keep, tuple(option or ()), allow_unsound,
+        tuple(protect or ()), tuple(keep_stop_words or ()),
+    )  # fmt: skip
+    gather(
+        lambda: require_one_of(OUT_OF_VOCABULARY, oov=oov),
+        lambda: require_one_of(tuple(Consistency), consistency=consistency),
+        lambda: require_count(public_length=public_length) if public_length is not None else None,
     )
-    require_one_of(OUT_OF_VOCABULARY, oov=oov)
+    by_digit = None if digit_epsilon is None else digits(epsilon=digit_epsilon)
+    random_identifiers = None if identifiers is None else IdentifierReplacer(form=identifiers)
     reading = ReadOptions(tuple(column or ()), encoding, max_record_chars, delimiter, not no_quotes)
     files = _files(source, output, file_format, guarantee, force)
     if seed is not None:
@@ -180,7 +196,16 @@ def privatize(
         reader = _open_source(files, reading, stack)
         with CompileProgress(quiet) as compiling:
             compiled = request.compile(compiling)
-        sanitizer = Sanitizer(compiled.mechanism, policy=compiled.policy, oov=oov, carry_case=not no_case)
+        sanitizer = Sanitizer(
+            compiled.mechanism,
+            policy=compiled.policy,
+            oov=oov,
+            carry_case=not no_case,
+            consistency=consistency,
+            public_length=public_length,
+            digits=by_digit,
+            identifiers=random_identifiers,
+        )
         summary = _run(sanitizer, compiled, request, reader, files, key, show_samples, quiet)
     if not quiet:
         console = error_console() if files.target is None else output_console()

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.accounting.neighbour_loss import DEFAULT_NEIGHBOUR_LOSS, epsilon_for_neighbour_loss
+from sfumato.cli.policies import policy_of
 from sfumato.cli.progress import CompileProgress
 from sfumato.foundation.checks import require_epsilon, require_positive
 from sfumato.foundation.errors import ParameterError, UnsoundError
 from sfumato.foundation.registry import Entry, entry
 from sfumato.mechanism.base import Mechanism
-from sfumato.policy import Policy, everything, keep_words
-from sfumato.scale.lines import TextLines
+from sfumato.policy import Policy
 from sfumato.space import Space
 
 _NOT_FROM_TEXT = ("inputs", "outputs", "tick", "say")
@@ -47,6 +47,8 @@ class MechanismRequest:
     keep: Path | None = None
     options: tuple[str, ...] = ()
     allow_unsound: bool = False
+    protect: tuple[str, ...] = ()
+    stop_words: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Find what is wrong before anything slow is begun."""
@@ -98,11 +100,7 @@ class MechanismRequest:
 
     def policy(self) -> Policy:
         """Return the policy."""
-        if self.keep is None:
-            return everything()
-        with self.keep.open("rb") as stream:
-            words = [line.strip() for line in TextLines(stream)]
-        return keep_words(word for word in words if word)
+        return policy_of(self.protect, self.keep, self.stop_words)
 
     def compile(self, progress: CompileProgress) -> Compiled:
         """Compile the mechanism, saying how far it is."""

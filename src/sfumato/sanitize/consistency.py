@@ -152,7 +152,11 @@ def _dataset_source(key: RunKey | None, labels: Sequence[tuple[str, str]], count
 
 def _label(batch: Batch, place: int) -> tuple[str, str]:
     token = batch.tokens[place].lower()
-    return ("unknown word", token) if token != PADDING else ("padding", f"{batch.first_record}:{place}")
+    if token != PADDING:
+        return "unknown word", token
+    ends = np.cumsum(batch.counts)
+    record = int(np.searchsorted(ends, place, side="right"))
+    return "padding", f"{batch.first_record + record}:{place - int(ends[record]) + batch.counts[record]}"
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.foundation.checks import gather, require_count, require_one_of
+from sfumato.foundation.errors import ParameterError
 from sfumato.foundation.guarantee import Guarantee
 from sfumato.foundation.randomness import RunKey, Source, SystemSource
 from sfumato.mechanism.base import UNKNOWN, Mechanism
@@ -148,6 +149,11 @@ class Sanitizer:
         self.public_length = public_length
         self.digits = digits
         self.identifiers = identifiers
+        if key is not None and self.consistency is not Consistency.DATASET:
+            raise ParameterError(
+                "a sanitizer takes a key of its own only with consistency='dataset', else all its calls would share noise "
+                "from record 0 on; give the key to the call, with first_record"
+            )
         if key is None and self.consistency is Consistency.DATASET:
             key = RunKey.generate()  # equal words share a draw for as long as this sanitizer lives
         self._key = key

@@ -94,7 +94,8 @@ def test_counting_equal_releases_agrees_with_adding_unlike_ones(accountant, kind
 
 
 @given(
-    release=st.sampled_from([kind for name, kind in KINDS.items() if name != "approximate"]), times=st.integers(1, 10**6)
+    release=st.sampled_from([kind for name, kind in KINDS.items() if name != "approximate"]),
+    times=st.integers(1, 10**6),
 )
 @settings(max_examples=30)
 def test_what_adds_up_is_n_times_one(release, times):
@@ -117,7 +118,7 @@ CLOSED = [name for name in ACCOUNTANTS if name not in ("pld", "best")]
     more=st.floats(1.01, 3),
     log_delta=st.floats(-40, -2),
 )
-@settings(max_examples=10)
+@settings(max_examples=5)
 def test_more_steps_less_noise_and_more_sampling_cost_more(name, sigma, rate, steps, more, log_delta):
     accountant = ACCOUNTANTS[name]
     delta = math.exp(log_delta)
@@ -179,7 +180,8 @@ GRID = [
 def test_sound_accountants_are_never_below_the_loss_distribution(accountant, event, delta):
     """For these releases the loss distribution is exact up to its grid, which is finer than the margin."""
     exact = ACCOUNTANTS["pld"].epsilon(known(accountant, event), delta)
-    assert accountant.epsilon(event, delta) >= exact - max(1e-3, 1e-3 * exact)
+    found = accountant.epsilon(event, delta)
+    assert found == exact == math.inf or found >= exact - max(1e-3, 1e-3 * exact)
 
 
 @SOUND

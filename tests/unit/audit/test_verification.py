@@ -6,7 +6,7 @@ import pytest
 import sfumato
 from sfumato.audit.verification import verify
 from sfumato.foundation.errors import CertificationError
-from sfumato.foundation.guarantee import MetricGuarantee, NoGuarantee, PureGuarantee
+from sfumato.foundation.guarantee import GaussianGuarantee, GroupGuarantee, MetricGuarantee, NoGuarantee, PureGuarantee
 from sfumato.mechanism.exponential import ExponentialMechanism, tem
 from sfumato.mechanism.table import DenseTable
 from sfumato.space import Space
@@ -135,8 +135,79 @@ def test_what_cannot_be_verified_is_said():
     table = DenseTable(space_of(2), np.full((2, 2), 2**40, dtype=np.uint64), NoGuarantee(mechanism="x"))
     with pytest.raises(CertificationError, match="promises nothing"):
         verify(table)
+    with pytest.raises(CertificationError, match="no single epsilon"):
+        verify(
+            DenseTable(space_of(2), np.full((2, 2), 2**40, dtype=np.uint64), GaussianGuarantee(mechanism="x", mu=1.0))
+        )
     with pytest.raises(CertificationError, match="only tables"):
         verify(object())
+
+
+class Groups(DenseTable):
+    """A table whose first half of words is one group and whose second half is another."""
+
+    @property
+    def group_numbers(self):
+        return np.arange(len(self.inputs)) * 2 // len(self.inputs)
+
+
+def in_groups(epsilon, **fields):
+    declared = {"groups": 2, "smallest_group": 2, "largest_group": 2, "words_alone": 0, **fields}
+    return GroupGuarantee(mechanism="groups", epsilon=epsilon, certified=epsilon, **declared)
+
+
+def halves():
+    """Words 0 and 1 share outputs 0 and 1 with a log-ratio of ln 3; words 2 and 3 outputs 2 and 3, with ln 2."""
+    weights = np.array([[3, 1, 0, 0], [1, 3, 0, 0], [0, 0, 4, 2], [0, 0, 2, 4]], dtype=np.uint64)
+    return weights << np.uint64(40)
+
+
+def test_a_group_promise_is_checked_inside_groups_only():
+    for epsilon, holds in ((math.log(3) + 1e-9, True), (math.log(3) - 1e-9, False)):
+        result = verify(Groups(space_of(4), halves(), in_groups(epsilon)))
+        assert result.passed is holds
+        assert result.per_group == pytest.approx((math.log(3), math.log(2)), rel=1e-14)
+        assert {result.first, result.second} == {0, 1}
+        assert result.pairs == 2
+        assert result.to_json()["groups"] == 2
+
+
+def test_words_of_a_group_with_unlike_outputs_are_an_infinite_loss():
+    weights = halves()
+    weights[3, 3] = 0
+    result = verify(Groups(space_of(4), weights, in_groups(50.0)))
+    assert math.isinf(result.bound)
+    assert not result.passed
+
+
+def test_a_bound_between_groups_is_checked_too():
+    weights = halves() + np.uint64(2**40)
+    unlike = math.log((4 / 8) / (1 / 10))
+    for bound, holds in ((unlike + 1e-9, True), (unlike - 1e-9, False)):
+        result = verify(Groups(space_of(4), weights, in_groups(2.0, global_epsilon=bound)))
+        assert result.passed is holds
+        assert result.global_bound == pytest.approx(unlike, rel=1e-12)
+    assert not verify(Groups(space_of(4), halves(), in_groups(2.0, global_epsilon=100.0))).passed
+
+
+def test_the_groups_must_be_the_declared_ones():
+    with pytest.raises(CertificationError, match="groups"):
+        verify(Groups(space_of(4), halves(), in_groups(2.0, words_alone=1)))
+    with pytest.raises(CertificationError, match="group_numbers"):
+        verify(DenseTable(space_of(4), halves(), in_groups(2.0)))
+
+
+def test_a_pure_claim_is_checked_in_parts(monkeypatch):
+    table = np.random.default_rng(0).uniform(1, 2, size=(50, 30))
+    space = space_of(50)
+    claimed = PureGuarantee(mechanism="coin", epsilon=1.0, certified=1.0)
+    outputs = list(space.words[:30])
+    mechanism = DenseTable.from_probabilities(space, table, claimed, outputs=outputs)
+    rows = table / table.sum(axis=1, keepdims=True)
+    whole = verify(mechanism)
+    assert whole.realised == pytest.approx(np.log(rows.max(axis=0) / rows.min(axis=0)).max(), rel=1e-9)
+    monkeypatch.setattr("sfumato.audit.verification._BATCH_CELLS", 100)
+    assert verify(mechanism) == whole
 
 
 def test_results_are_plain_data():

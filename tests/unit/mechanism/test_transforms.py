@@ -118,9 +118,11 @@ def _tiles(points, step):
 def test_pairs_nearer_than_the_rounding_of_blocks_are_computed_one_by_one():
     vectors = np.random.default_rng(0).normal(size=(50, 6)) + 1000.0
     vectors[1] = vectors[0] + 1e-8
+    vectors[2] += 100.0  # the farthest vector sets the rounding of all
     space = Space.from_arrays(words(50), vectors)
     images = vectors.copy()
     images[1] = images[0] + 3e-8
+    images[2] = images[3]
     assert measure(space, images).constant == pytest.approx(brute_constant(vectors, images), rel=ROUNDING)
 
 

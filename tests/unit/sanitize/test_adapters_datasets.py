@@ -102,12 +102,6 @@ def test_columns_of_a_record_have_noise_of_their_own():
     assert done["one"] + done["other"] == EXPECTED[0:12:2] + EXPECTED[1:12:2]
 
 
-def test_a_sanitizer_with_its_own_key_is_numbered_too():
-    sanitizer = sfumato.Sanitizer(NOISY.mechanism, key=KEY)
-    function = for_datasets(sanitizer, "text")
-    assert function({"text": LONG[:2]}, [4, 5])["text"] == EXPECTED[4:6]
-
-
 def test_the_pickled_function_does_the_same():
     function = pickle.loads(pickle.dumps(for_datasets(NOISY, "text", key=KEY)))
     assert function({"text": LONG}, list(range(13)))["text"] == EXPECTED

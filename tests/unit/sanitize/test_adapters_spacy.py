@@ -9,7 +9,6 @@ import pytest
 
 import sfumato
 from sfumato.foundation.errors import MissingExtraError, ParameterError
-from sfumato.foundation.randomness import RunKey
 from sfumato.sanitize.sanitizer import Counts
 from sfumato.space import Space
 
@@ -23,10 +22,9 @@ WORDS = ["rain", "snow", "wind", "storm", "sun", "sky", "hail", "ice"]
 SPACE = Space.from_arrays(WORDS, np.random.default_rng(0).normal(size=(8, 3)))
 STILL = sfumato.Sanitizer(sfumato.compile("tem", SPACE, epsilon=500.0), oov="mask")
 NOISY = sfumato.Sanitizer(sfumato.compile("tem", SPACE, epsilon=0.1))
-KEYED = sfumato.Sanitizer(NOISY.mechanism, key=RunKey.generate())
 TEXT, SAFE = "Rain, Smith and SUN.", "Rain, [MASK] [MASK] SUN."
 
-for name, sanitizer in (("still", STILL), ("noisy", NOISY), ("keyed", KEYED), ("text", "no sanitizer")):
+for name, sanitizer in (("still", STILL), ("noisy", NOISY), ("text", "no sanitizer")):
     spacy.registry.misc(f"sfumato_test_{name}", func=lambda found=sanitizer: found)
 
 
@@ -103,7 +101,6 @@ def test_settings_instead_of_a_sanitizer(tmp_path):
     [
         ("text", {}, "must be a Sanitizer, got a str"),
         ("noisy", {"epsilon": 1.0, "oov": "mask"}, "leave epsilon, oov out"),
-        ("keyed", {}, "repeat the noise"),
     ],
 )
 def test_settings_that_cannot_be_meant(which, settings, message):

@@ -58,9 +58,10 @@ def test_by_record_other_records_draw_anew_and_by_dataset_they_do_not():
 
 @pytest.mark.parametrize("consistency", ["token", "record", "dataset"])
 @pytest.mark.parametrize("digits", [None, Shift()])
-def test_batches_do_not_change_what_a_record_gets(consistency, digits):
+@pytest.mark.parametrize("length", [None, 12])
+def test_batches_do_not_change_what_a_record_gets(consistency, digits, length):
     texts = [TEXT, "", "w1 w2 4711 4711", "Jones 12 w1"]
-    sanitizer = sfumato.Sanitizer(TEM, consistency=consistency, digits=digits)
+    sanitizer = sfumato.Sanitizer(TEM, consistency=consistency, digits=digits, public_length=length)
     together = sanitizer.batch(texts, key=KEY).texts
     alone = [sanitizer.batch([t], key=KEY, first_record=i).texts[0] for i, t in enumerate(texts)]
     assert together == alone
@@ -72,6 +73,12 @@ def test_dataset_consistency_has_a_secret_key_of_its_own():
     assert one(text).text == one(text).text != other(text).text
     assert one.guarantee.secure
     assert not sfumato.Sanitizer(TEM, consistency="dataset", key=KEY).guarantee.secure
+
+
+@pytest.mark.parametrize("consistency", ["token", "record"])
+def test_a_key_for_all_calls_is_refused_where_it_would_repeat_noise(consistency):
+    with pytest.raises(ParameterError, match="first_record"):
+        sfumato.Sanitizer(TEM, consistency=consistency, key=KEY)
 
 
 def test_the_loss_of_sharing_draws_is_said():

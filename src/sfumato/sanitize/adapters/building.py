@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sfumato.foundation.errors import ParameterError
 from sfumato.foundation.registry import entry
-from sfumato.sanitize.consistency import Consistency
 from sfumato.sanitize.sanitizer import Sanitizer
 from sfumato.space import Space
 
@@ -32,17 +30,3 @@ def build_sanitizer(
     compiler = entry(mechanism)
     compiler.check_options(options)
     return Sanitizer(compiler.compiler(Space.load() if space is None else space, **options), **settings)
-
-
-def require_fresh_noise(sanitizer: Sanitizer) -> None:
-    """Refuse a sanitizer whose calls all draw the same noise, where unlike texts come in several calls.
-
-    With consistency over a data set that is wanted and promised; a key made from a seed says itself that it is not
-    secure.
-    """
-    key = sanitizer._key
-    if key is not None and key.secure and sanitizer.consistency is not Consistency.DATASET:
-        raise ParameterError(
-            "this sanitizer has a key of its own, so each call would repeat the noise of the one before on other "
-            "texts; make it without a key, or with consistency='dataset'"
-        )

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from sfumato.foundation.errors import DataError, MissingExtraError, ParameterError
 from sfumato.foundation.guarantee import Guarantee
 from sfumato.policy import Policy
-from sfumato.sanitize.adapters.building import build_sanitizer, require_fresh_noise
+from sfumato.sanitize.adapters.building import build_sanitizer
 from sfumato.sanitize.consistency import DigitReplacer
 from sfumato.sanitize.sanitizer import Sanitizer
 from sfumato.space import Space
@@ -115,7 +115,6 @@ class SfumatoTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=
         ]
         if unused:
             raise ParameterError(f"a ready sanitizer has its own settings; leave {', '.join(unused)} out")
-        require_fresh_noise(self.sanitizer)
         return self.sanitizer
 
     def _settings(self) -> dict[str, Any]:

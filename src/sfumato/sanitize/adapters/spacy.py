@@ -15,7 +15,7 @@ from typing import Any
 
 from sfumato.foundation.errors import MissingExtraError, ParameterError
 from sfumato.foundation.guarantee import guarantee_from_json
-from sfumato.sanitize.adapters.building import build_sanitizer, require_fresh_noise
+from sfumato.sanitize.adapters.building import build_sanitizer
 from sfumato.sanitize.sanitizer import Counts, SanitizedText, Sanitizer
 from sfumato.space import Space
 
@@ -49,7 +49,6 @@ class SfumatoComponent:
     """
 
     def __init__(self, nlp: Language, sanitizer: Sanitizer, replace: bool = False) -> None:
-        require_fresh_noise(sanitizer)
         self._nlp = nlp
         self.sanitizer = sanitizer
         self.replace = replace
