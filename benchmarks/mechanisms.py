@@ -10,9 +10,9 @@ import time
 from pathlib import Path
 
 import numpy as np
-from setting import RESULTS, save
 
 import sfumato
+from setting import RESULTS, save
 from sfumato.audit import deniability
 from sfumato.foundation.errors import CertificationError, ParameterError
 from sfumato.foundation.randomness import SystemSource

@@ -10,9 +10,8 @@ import sys
 import time
 from pathlib import Path
 
-from setting import save
-
 import sfumato
+from setting import save
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "contracts"))
 from test_random_strings import POLICIES, SPACE, mechanism_of, random_strings

@@ -10,10 +10,10 @@ import re
 import time
 
 import numpy as np
-from setting import save
 from threadpoolctl import threadpool_limits
 
 import sfumato
+from setting import save
 
 TOKENS = 200_000
 NAIVE_TOKENS = 400

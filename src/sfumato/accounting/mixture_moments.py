@@ -13,7 +13,6 @@ import math
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
 
 _Floats = npt.NDArray[np.float64]
 _STEP = 0.1
@@ -21,30 +20,51 @@ _GREATEST_GRID = 1_000_000
 _LOG_ROOT_TWO_PI = 0.5 * math.log(2 * math.pi)
 
 
-def divergence(shifts: _Floats, log_probabilities: _Floats, order: float) -> float:
-    """Return the greater of the two Renyi divergences of ``order``; inf where the grid would be too large.
+def divergences(shifts: _Floats, log_probabilities: _Floats, orders: _Floats) -> _Floats:
+    """Return the greater of the two Renyi divergences at each order; inf where the grid would be too large.
 
-    >>> one = divergence(np.array([1.0]), np.array([0.0]), order=3.5)
-    >>> round(one, 9)
-    1.75
+    Orders of the same octave share a grid.
+
+    >>> divergences(np.array([1.0]), np.array([0.0]), np.array([1.5, 3.5])).round(9).tolist()
+    [0.75, 1.75]
     """
+    result = np.full_like(orders, math.inf)
+    octaves = np.floor(np.log2(orders))
+    for octave in np.unique(octaves):
+        members = np.flatnonzero(octaves == octave)
+        grid = _grid(shifts, log_probabilities, float(orders[members].max()))
+        if grid is not None:
+            result[members] = [_divergence(*grid, float(order)) for order in orders[members]]
+    return result
+
+
+def _grid(shifts: _Floats, log_probabilities: _Floats, order: float) -> tuple[_Floats, _Floats] | None:
+    """Return the logarithm of the weighted normal density, and of the density ratio, on a grid that suits the order."""
     greatest = float(shifts.max())
     step = min(_STEP, 0.15 / (greatest * math.sqrt(order)))
     chance = np.exp(log_probabilities)
     mean, square = float(chance @ shifts), float(chance @ shifts**2)
     below = order - 1
-    # Beyond these points the tails of both integrands are below 1e-14 of a number that is at least 1: on the right
-    # the mixture is at most its largest shift alone, on the left (and for the negative power) at least its mean in
-    # the exponent.
+    # Beyond these points the tails of both integrands are below 1e-14 of a number that is at least 1: on the right the
+    # mixture is at most its largest shift alone, on the left (and for the negative power) at least its mean in the
+    # exponent.
     right = order * greatest + math.sqrt(64 + order * below * greatest**2) + 1
     left = below * mean + math.sqrt(64 + (below * mean) ** 2 + below * square) + 1
     if (left + right) / step > _GREATEST_GRID:
-        return math.inf
+        return None
     places = np.arange(-math.ceil(left / step), math.ceil(right / step) + 1) * step
     log_ratio = np.full_like(places, -math.inf)
     for shift, log_chance in zip(shifts.tolist(), log_probabilities.tolist(), strict=True):
         np.logaddexp(log_ratio, log_chance + shift * places - shift**2 / 2, out=log_ratio)
-    log_normal = math.log(step) - places**2 / 2 - _LOG_ROOT_TWO_PI
-    forward = float(special.logsumexp(log_normal + order * log_ratio))
-    backward = float(special.logsumexp(log_normal - below * log_ratio))
-    return (max(forward, backward, 0.0) + 1e-14 * (1 + order)) / below
+    return math.log(step) - places**2 / 2 - _LOG_ROOT_TWO_PI, log_ratio
+
+
+def _divergence(log_normal: _Floats, log_ratio: _Floats, order: float) -> float:
+    forward = _log_sum(log_normal + order * log_ratio)
+    backward = _log_sum(log_normal - (order - 1) * log_ratio)
+    return (max(forward, backward, 0.0) + 1e-14 * (1 + order)) / (order - 1)
+
+
+def _log_sum(logs: _Floats) -> float:
+    top = float(logs.max())
+    return top + math.log(float(np.exp(logs - top).sum()))

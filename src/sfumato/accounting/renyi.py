@@ -26,7 +26,7 @@ from sfumato.accounting.events import (
     Release,
     SampledGaussianEvent,
 )
-from sfumato.accounting.mixture_moments import divergence
+from sfumato.accounting.mixture_moments import divergences
 
 Curve = npt.NDArray[np.float64]
 
@@ -105,14 +105,10 @@ def _(release: MixtureOfGaussiansEvent) -> Curve:
 @lru_cache(maxsize=256)
 def _sampled_curve(sigma: float, rate: float) -> Curve:
     """Return the curve of the sampled Gaussian, in closed form at whole orders (Mironov, Talwar and Zhang 2019)."""
-    curve = np.array(
-        [
-            _sampled_at_whole_order(sigma, rate, int(order))
-            if order == math.floor(order)
-            else divergence(np.array([0.0, 1.0]) / sigma, np.log([1 - rate, rate]), order)
-            for order in ORDERS
-        ]
-    )
+    whole = np.floor(ORDERS) == ORDERS
+    curve = np.empty_like(ORDERS)
+    curve[whole] = [_sampled_at_whole_order(sigma, rate, int(order)) for order in ORDERS[whole]]
+    curve[~whole] = divergences(np.array([0.0, 1.0]) / sigma, np.log([1 - rate, rate]), ORDERS[~whole])
     return _bounded_by_chords(curve, 1 / sigma)
 
 
@@ -123,9 +119,9 @@ def _mixture_curve(sigma: float, sensitivities: tuple[float, ...], probabilities
     shifts, logs = np.array(sensitivities)[possible] / sigma, np.log(chance[possible] / chance.sum())
     if shifts.max() == 0:
         return np.zeros_like(ORDERS)
-    curve = np.array(
-        [divergence(shifts, logs, order) if order <= _GREATEST_INTEGRATED_ORDER else math.inf for order in ORDERS]
-    )
+    curve = np.full_like(ORDERS, math.inf)
+    few = ORDERS <= _GREATEST_INTEGRATED_ORDER
+    curve[few] = divergences(shifts, logs, ORDERS[few])
     return _bounded_by_chords(curve, float(shifts.max()))
 
 

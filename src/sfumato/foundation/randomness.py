@@ -85,9 +85,10 @@ class StreamSource:
         """Return the next integers; how calls are split does not change the stream."""
         start, stop = self._position, self._position + count * each
         first, offset = divmod(start, self._BLOCK)
-        pieces = []
-        for block in range(first, -(-stop // self._BLOCK)):
-            pieces.append(self._block(block, min(self._BLOCK, stop - block * self._BLOCK)))
+        pieces = [
+            self._block(block, min(self._BLOCK, stop - block * self._BLOCK))
+            for block in range(first, -(-stop // self._BLOCK))
+        ]
         self._position, self._last_start = stop, start
         stream = np.frombuffer(b"".join(pieces), dtype="<u8").astype(np.uint64, copy=False)
         return stream[offset:]

@@ -61,7 +61,7 @@ def test_a_block_computed_alone_is_the_block_of_the_row():
     vectors = rng.integers(-40, 40, (1203, 8)).astype(np.int8)
     vectors[600:700] = vectors[:100]
     large = Space.from_arrays([f"w{i}" for i in range(1203)], vectors)
-    for outputs in (None, [f"w{i}" for i in range(0, 1203)[::-1] if i != 5]):
+    for outputs in (None, [f"w{i}" for i in range(1203)[::-1] if i != 5]):
         mechanism = sfumato.compile("tem", large, epsilon=0.05, tuning="published", outputs=outputs)
         assert mechanism._pairs is not None
         ids, blocks = rng.integers(0, 1203, 500), rng.integers(0, 76, 500)
