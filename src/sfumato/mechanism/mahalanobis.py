@@ -49,7 +49,7 @@ def mahalanobis(
     >>> plane = Space.from_arrays(list("abc"), [[0.0, 0.0], [2.0, 0.0], [0.0, 1.0]])
     >>> mechanism = mahalanobis(plane, epsilon=2.0, lam=0.5, noise="plain")
     >>> round(mechanism.guarantee.certified, 3)
-    2.305
+    2.445
     """
     settings = Settings(epsilon, noise, mapping, t, decoding, probes, inputs, outputs)
     gather(lambda: settings.check(space), lambda: require_share(lam=lam))

@@ -171,7 +171,7 @@ def least_dimension(points: int, beta: float, failure: float = _FAILURE) -> int:
     That is the least m with  N (N - 1) / 2 x P[chi2_m > m (1 + beta)**2] <= failure.
 
     >>> least_dimension(40_000, 0.5), least_dimension(40_000, 1.0)
-    (101, 26)
+    (93, 26)
     """
     from scipy.special import gammaincc
 
