@@ -92,7 +92,7 @@ def candidate_chances(words: int) -> FloatArray:
     """Return the chances of k = 1, 2, ... candidates; what is too small to matter belongs to the last.
 
     >>> candidate_chances(2).round(4).tolist()
-    [0.7427, 0.2573]
+    [0.7426, 0.2574]
     """
     mean = math.log(words)
     candidates = np.arange(1, words + 1)
