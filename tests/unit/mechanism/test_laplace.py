@@ -1,6 +1,7 @@
 import dataclasses
 import math
 import pickle
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -226,7 +227,7 @@ def test_a_smaller_epsilon_gives_more_noise(space):
         np.linalg.norm(spherical(m, np.arange(100), key()) / m.rate, axis=1)
         for m in (laplace(space, epsilon=e) for e in (0.01, 0.1, 1.0, 10.0, 100.0))
     ]
-    assert all((more > less).all() for more, less in zip(lengths, lengths[1:], strict=False))
+    assert all((more > less).all() for more, less in pairwise(lengths))
 
 
 def test_a_batch_draws_what_its_records_draw_alone(space):
