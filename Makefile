@@ -48,7 +48,7 @@ test-oldest: $(OLDEST_VENV)/.has-tests ## Run the tests with the oldest supporte
 	@$(OLDEST_VENV)/bin/python scripts/oldest_versions.py --installed
 	$(OLDEST_VENV)/bin/python $(PYTEST) $(OLDEST_TESTS)
 
-check: $(VENV)/.has-lint ## Check style, types and the order of imports.
+check: $(VENV)/.has-lint $(VENV)/.has-tests ## Check style, types and the order of imports.
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
