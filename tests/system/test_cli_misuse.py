@@ -1,0 +1,55 @@
+"""What people try that a program of this kind has got wrong."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from cli_support import Program
+
+NO_NETWORK = """
+import socket, sys
+
+class NoNetwork(socket.socket):
+    def connect(self, *address):
+        sys.exit("a connection was made")
+    connect_ex = connect
+
+def no_address(*arguments, **options):
+    sys.exit("an address was looked up")
+
+socket.socket, socket.getaddrinfo = NoNetwork, no_address
+from sfumato.cli.app import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_nothing_is_fetched_while_running(tmp_path: Path, tiny_space: Path) -> None:
+    """With every connection refused, a file is privatized, and with the space of the package a word explained."""
+    source, target = tmp_path / "in.csv", tmp_path / "out.csv"
+    source.write_text("text\ncold rain\n", encoding="utf-8")
+    environment = dict(os.environ, SFUMATO_CACHE_DIR=str(tmp_path / "cache"))
+    for arguments in (
+        ("privatize", source, "-c", "text", "-o", target, "-s", tiny_space, "-q"),
+        ("explain", "coffee", "--space-words", "300", "-e", "4"),
+    ):
+        command = [sys.executable, "-c", NO_NETWORK, *map(str, arguments)]
+        run = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+        assert run.returncode == 0, run.stderr
+    assert target.exists()
+
+
+@pytest.mark.parametrize("value", ["False", "false", "no", "0"])
+@pytest.mark.parametrize("flag", ["--force", "--show-samples", "--allow-unsound", "--quiet"])
+def test_a_flag_takes_no_value(program: Program, tmp_path: Path, tiny_space: Path, flag: str, value: str) -> None:
+    """``--force False`` means the opposite of what it says in programs that take any text for true."""
+    source, target = tmp_path / "in.csv", tmp_path / "out.csv"
+    source.write_text("text\ncold rain\n", encoding="utf-8")
+    target.write_text("what was there\n", encoding="utf-8")
+    for written in ((flag, value), (f"{flag}={value}",)):
+        outcome = program("privatize", source, "-c", "text", "-o", target, "-s", tiny_space, *written)
+        assert outcome.code == 2
+    assert target.read_text(encoding="utf-8") == "what was there\n"
