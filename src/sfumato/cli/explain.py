@@ -59,6 +59,8 @@ def explain(
 def _what_happens_outside(compiled: Compiled, oov: str) -> str:
     outcomes = {
         "draw": "it is replaced by a word drawn uniformly from the vocabulary, whatever it was",
+        "spell": "it goes through the mechanism as the word one letter away, where there is one, and is else replaced by a "
+        "word drawn uniformly from the vocabulary",
         "mask": f"it is replaced by {MASK}",
         "keep": "it is RELEASED AS IT IS, without any protection",
     }

@@ -93,8 +93,8 @@ OutOfVocabulary = Annotated[
     typer.Option(
         "--oov",
         metavar="WAY",
-        help="A protected word that is not in the space: draw (a uniformly random word), mask ([MASK]) or keep "
-        "(released WITHOUT PROTECTION).",
+        help="A protected word that is not in the space: draw (a uniformly random word), spell (taken for the word "
+        "one letter away, else drawn), mask ([MASK]) or keep (released WITHOUT PROTECTION).",
         rich_help_panel=_MECHANISM,
     ),
 ]

@@ -32,15 +32,20 @@ from sfumato.sanitize.consistency import (
 from sfumato.sanitize.identifiers import IdentifierReplacer
 from sfumato.space.metric import IndexArray
 from sfumato.text import Case, apply_case, case_of, without_accents
+from sfumato.text.spelling import Spelling
 
 Table = TypeVar("Table")
 """A frame or a series of pandas or polars."""
 
-OUT_OF_VOCABULARY = ("draw", "keep", "mask")
+OUT_OF_VOCABULARY = ("draw", "spell", "mask", "keep")
 MASK = "[MASK]"
 _UNKNOWN_NOTES = {
     "draw": "A protected word outside the vocabulary is replaced by a uniformly random word, whatever it was; that it was "
     "outside the vocabulary is not hidden by this promise",
+    "spell": "A protected word outside the vocabulary that is one letter away from a word of it goes through the mechanism as "
+    "that word, found by a public rule: what is promised about two words holds for any two that are taken for them. Any "
+    "other is replaced by a uniformly random word, whatever it was; that it is not near a word of the vocabulary is not "
+    "hidden by this promise",
     "mask": f"A protected word outside the vocabulary is replaced by {MASK}, whatever it was; its position is thereby "
     "revealed as that of such a word",
     "keep": "Protected words outside the vocabulary are RELEASED AS THEY ARE, without any protection: names and numbers "
@@ -58,7 +63,7 @@ class Counts:
     out_of_vocabulary: int = 0
     """Protected tokens that are not in the vocabulary."""
     unchanged: int = 0
-    """Protected tokens whose replacement is the same word."""
+    """Protected tokens whose replacement is the same word, or the word of the vocabulary that they were taken for."""
     longest_record: int = 0
     """Most protected tokens in one record."""
 
@@ -112,9 +117,10 @@ class _Lookup(dict[str, int]):
 class Sanitizer:
     """Applies a mechanism to the protected words of texts.
 
-    ``oov`` says what becomes of a protected word outside the vocabulary (``draw`` it uniformly, ``mask`` it, or ``keep``
-    it), ``consistency`` which equal words share a draw (see :mod:`sfumato.sanitize.consistency`), ``public_length``
-    cuts and pads every record to so many words, and ``digits`` replaces numbers digit by digit.
+    ``oov`` says what becomes of a protected word outside the vocabulary (``draw`` it uniformly, ``spell`` it as the word
+    one letter away and draw where there is none, ``mask`` it, or ``keep`` it), ``consistency`` which equal words share a
+    draw (see :mod:`sfumato.sanitize.consistency`), ``public_length`` cuts and pads every record to so many words, and
+    ``digits`` replaces numbers digit by digit.
 
     >>> import sfumato
     >>> space = sfumato.Space.from_arrays(["cold", "cool", "warm", "hot"], [[0.0], [1.0], [3.0], [4.0]])
@@ -252,7 +258,7 @@ class Sanitizer:
         for place in np.flatnonzero(batch.cases).tolist():
             words[place] = apply_case(words[place], _CASES[batch.cases[place]])
         unknown = np.flatnonzero(batch.ids == UNKNOWN)
-        if self.oov != "draw":
+        if self.oov in ("mask", "keep"):
             for place in unknown.tolist():
                 token = batch.tokens[place]
                 # With a digit mechanism no digit passes as it is, so a mixed token such as a plate number is drawn.
@@ -281,7 +287,14 @@ class Sanitizer:
         position = index.get(lower, UNKNOWN)
         if position == UNKNOWN and (token != lower or not token.isascii()):
             position = index.get(token, index.get(without_accents(lower), UNKNOWN))
+        if position == UNKNOWN and self.oov == "spell":
+            near = self._spelling.nearest(lower)
+            return UNKNOWN if near is None else near
         return position
+
+    @cached_property
+    def _spelling(self) -> Spelling:
+        return Spelling(self.mechanism.space.words)
 
     @cached_property
     def _spellings(self) -> npt.NDArray[np.object_]:
