@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from sfumato.audit.channel import Tick, attack_mechanism, input_words
 from sfumato.audit.prior import Prior
@@ -37,6 +37,11 @@ class AttackerSuccess(Generic[Found]):
     """What a guess without looking at the output recovers."""
     prior: str
     tries: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data."""
+        names = ("success", "target", "blind", "prior", "tries")
+        return {**{name: getattr(self, name) for name in names}, "statement": self.statement()}
 
     def statement(self) -> str:
         """Return the result in plain English."""

@@ -52,7 +52,9 @@ def frequency_prior(words: Sequence[str], language: str = "en") -> Prior:
     if not words:
         raise ParameterError("a prior needs at least one word")
     if language not in library.available_languages():
-        raise ParameterError("there are no word frequencies for that language; give one that wordfreq lists, such as en")
+        raise ParameterError(
+            "there are no word frequencies for that language; give one that wordfreq lists, such as en"
+        )
     known = library.get_frequency_dict(language)
     found = np.array([known.get(word, 0.0) for word in words])
     if not (found > 0).any():

@@ -48,6 +48,7 @@ def guarantee_record(
             "options": {name: value for name, value in request.extra_options().items() if name != "tuning"},
             "epsilon": compiled.epsilon,
             "neighbour_loss": compiled.neighbour_loss,
+            **({} if compiled.attacker is None else {"attacker": compiled.attacker.to_json()}),
             **_metric_settings(guarantee),
             "space": {
                 "name": compiled.space.name,

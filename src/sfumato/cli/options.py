@@ -29,6 +29,16 @@ NeighbourLoss = Annotated[
         rich_help_panel=_MECHANISM,
     ),
 ]
+AttackerSuccess = Annotated[
+    float | None,
+    typer.Option(
+        "--attacker-success",
+        metavar="SHARE",
+        help="Choose epsilon so that the best attacker, who knows the mechanism and how frequent words are (extra "
+        "experiments), recovers at most this share of the protected words from one output each; for instance 0.25.",
+        rich_help_panel=_MECHANISM,
+    ),
+]
 MechanismName = Annotated[
     str, typer.Option("--mechanism", "-m", metavar="NAME", help="See: sfumato mechanisms.", rich_help_panel=_MECHANISM)
 ]

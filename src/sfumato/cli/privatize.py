@@ -87,6 +87,7 @@ def privatize(
     ] = None,
     epsilon: shared.Epsilon = None,
     neighbour_loss: shared.NeighbourLoss = None,
+    attacker_success: shared.AttackerSuccess = None,
     mechanism: shared.MechanismName = "tem",
     tuning: shared.Tuning = None,
     space: shared.SpaceName = "default",
@@ -178,7 +179,7 @@ def privatize(
     """
     request = MechanismRequest(
         mechanism, epsilon, neighbour_loss, tuning, space, space_words, keep, tuple(option or ()), allow_unsound,
-        tuple(protect or ()), tuple(keep_stop_words or ()),
+        tuple(protect or ()), tuple(keep_stop_words or ()), attacker_success,
     )  # fmt: skip
     gather(
         lambda: require_one_of(OUT_OF_VOCABULARY, oov=oov),

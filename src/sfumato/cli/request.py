@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.accounting.neighbour_loss import DEFAULT_NEIGHBOUR_LOSS, epsilon_for_neighbour_loss
+from sfumato.audit.attacker_success import AttackerSuccess
+from sfumato.cli.attacker import calibrate_to_attacker, require_calibratable
 from sfumato.cli.policies import policy_of
 from sfumato.cli.progress import CompileProgress
 from sfumato.foundation.checks import require_epsilon, require_positive
@@ -32,6 +34,8 @@ class Compiled:
     """As asked for or computed from the neighbour loss; None for a mechanism without epsilon."""
     neighbour_loss: float | None
     """Of the nominal epsilon."""
+    attacker: AttackerSuccess[Mechanism] | None = None
+    """What the best attacker recovers, where epsilon was chosen by that."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,7 @@ class MechanismRequest:
     allow_unsound: bool = False
     protect: tuple[str, ...] = ()
     stop_words: tuple[str, ...] = ()
+    attacker_success: float | None = None
 
     def __post_init__(self) -> None:
         """Find what is wrong before anything slow is begun."""
@@ -64,6 +69,8 @@ class MechanismRequest:
             require_epsilon(epsilon=self.epsilon)
         if self.neighbour_loss is not None:
             require_positive(neighbour_loss=self.neighbour_loss)
+        if self.attacker_success is not None:
+            require_calibratable(self.attacker_success, known, self.epsilon, self.neighbour_loss)
         names = set(self.extra_options())
         if known.takes_epsilon or self.epsilon is not None or self.neighbour_loss is not None:
             names.add("epsilon")
@@ -121,9 +128,14 @@ class MechanismRequest:
             if name in known.options:
                 options[name] = getattr(progress, name)
         known.check_options(options)
-        mechanism: Mechanism = known.compiler(space, **options)
+        attacker = None
+        if self.attacker_success is None:
+            mechanism: Mechanism = known.compiler(space, **options)
+        else:
+            attacker = calibrate_to_attacker(known, space, options, self.attacker_success, progress)
+            mechanism, epsilon = attacker.mechanism, attacker.epsilon
         loss = None if epsilon is None or not median else epsilon * median
-        return Compiled(mechanism, space, policy, epsilon, loss)
+        return Compiled(mechanism, space, policy, epsilon, loss, attacker)
 
     def _epsilon(self, median: float) -> float:
         if self.epsilon is not None:

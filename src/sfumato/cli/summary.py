@@ -56,6 +56,9 @@ def print_summary(
         )
     console.print()
     console.print(guarantee.statement())
+    if compiled.attacker is not None:
+        console.print()
+        console.print(compiled.attacker.statement())
     document = document_composition(guarantee, summary.longest_record)
     console.print()
     console.print(
