@@ -292,6 +292,10 @@ class Sanitizer:
             return UNKNOWN if near is None else near
         return position
 
+    def position_of(self, token: str) -> int:
+        """Return the word of the space that a token goes through the mechanism as, or :data:`UNKNOWN`."""
+        return self._find(token)
+
     @cached_property
     def _spelling(self) -> Spelling:
         return Spelling(self.mechanism.space.words)

@@ -1,0 +1,226 @@
+"""The mechanisms that callers may name, compiled before the first request.
+
+An operator offers a mechanism at one epsilon or at several; every combination is a *choice*, and callers can reach no
+other.  What is compiled is read-only and the same in every process.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from sfumato.audit import Deniability, deniability
+from sfumato.foundation.errors import BudgetError, CertificationError, ParameterError
+from sfumato.foundation.guarantee import Guarantee
+from sfumato.foundation.registry import entry
+from sfumato.mechanism.base import Mechanism
+from sfumato.mechanism.digits import digits
+from sfumato.policy import Policy
+from sfumato.release.prices import PriceList
+from sfumato.sanitize import Sanitizer
+from sfumato.sanitize.identifiers import IdentifierReplacer
+from sfumato.server.policies import made
+from sfumato.server.settings import MechanismSettings, Settings, SpaceSettings
+from sfumato.space import Space, catalogue
+
+_FIGURES_OVER_WORDS = 100
+
+
+class NotOfferedError(ParameterError):
+    """A caller named something that the operator does not offer."""
+
+
+class RefusedError(CertificationError):
+    """A combination that is offered has no certificate."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One mechanism as it is offered."""
+
+    mechanism: str
+    tuning: str | None
+    epsilon: float | None
+
+
+@dataclass(frozen=True)
+class Service:
+    """A choice together with a policy: what a request goes through."""
+
+    choice: Choice
+    policy: str
+    sanitizer: Sanitizer
+    prices: PriceList | None
+    """None where there is no ledger."""
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The promise about a word."""
+        return self.sanitizer.guarantee
+
+
+class Catalogue:
+    """Everything that is offered."""
+
+    def __init__(self, settings: Settings, compiler: Callable[[Choice], Mechanism] | None = None) -> None:
+        self.settings = settings
+        self.spaces: dict[str, Space] = {}
+        self._policies: dict[str, Policy] = {name: made(policy) for name, policy in settings.policies.items()}
+        self._compiled: dict[Choice, Mechanism] = {}
+        self._refused: dict[Choice, str] = {}
+        self._services: dict[tuple[Choice, str], Service] = {}
+        self._figures: dict[Choice, Deniability] = {}
+        self._lock = threading.Lock()
+        self._compiler = compiler or self.compile
+
+    def build(self, say: Callable[[str], None] = lambda line: None) -> None:
+        """Compile every choice; a default that has no certificate ends the start."""
+        for name in self.settings.mechanisms:
+            default, *others = self.choices(name)
+            for choice in (default, *others):
+                say(f"compiling {described(choice)}")
+                try:
+                    self._compiled[choice] = self._compiler(choice)
+                except CertificationError as refusal:
+                    if choice == default:
+                        raise
+                    self._refused[choice] = str(refusal)
+                    say(f"not offered: {described(choice)} has no certificate")
+            for policy in self.settings.policies:
+                self.service(name, None, None, policy)
+
+    def choices(self, name: str) -> list[Choice]:
+        """Return every choice of a mechanism, the default first."""
+        settings = self.settings.mechanisms[name]
+        tunings = _distinct([settings.tuning, *settings.tunings] if settings.tuning or not settings.tunings else settings.tunings)
+        epsilons = _distinct([settings.epsilon, *settings.epsilons])
+        return [Choice(name, tuning, epsilon) for tuning in tunings for epsilon in epsilons]
+
+    def refused(self, name: str) -> list[Choice]:
+        """Return the choices of a mechanism that have no certificate."""
+        return [choice for choice in self._refused if choice.mechanism == name]
+
+    def choose(self, name: str | None, tuning: str | None, epsilon: float | None) -> Choice:
+        """Return what a caller chose, where it is offered."""
+        name = name or self.settings.mechanism
+        if name not in self.settings.mechanisms:
+            raise NotOfferedError(f"no mechanism of that name is offered; choose one of {_listed(self.settings.mechanisms)}")
+        choices = self.choices(name)
+        wanted = Choice(
+            name,
+            choices[0].tuning if tuning is None else tuning,
+            choices[0].epsilon if epsilon is None else epsilon,
+        )
+        if wanted in self._refused:
+            raise RefusedError(self._refused[wanted])
+        if wanted not in choices:
+            tunings = _listed(_distinct([choice.tuning for choice in choices if choice.tuning]))
+            epsilons = _listed(_distinct([f"{choice.epsilon:g}" for choice in choices if choice.epsilon]))
+            raise NotOfferedError(
+                f"{name} is not offered like this; tunings: {tunings or 'no choice'}; epsilons: {epsilons or 'no choice'}"
+            )
+        return wanted
+
+    def policy_name(self, name: str | None) -> str:
+        """Return the policy a caller chose, where it is offered."""
+        name = name or self.settings.policy
+        if name not in self._policies:
+            raise NotOfferedError(f"no policy of that name is offered; choose one of {_listed(self._policies)}")
+        return name
+
+    def mechanism(self, choice: Choice) -> Mechanism:
+        """Return a compiled mechanism."""
+        return self._compiled[choice]
+
+    def service(self, name: str | None, tuning: str | None, epsilon: float | None, policy: str | None) -> Service:
+        """Return what a request with these choices goes through."""
+        choice, policy = self.choose(name, tuning, epsilon), self.policy_name(policy)
+        found = self._services.get((choice, policy))
+        if found is None:
+            found = self._services[choice, policy] = self._new_service(choice, policy)
+        return found
+
+    def figures(self, choice: Choice) -> Deniability:
+        """Return how far a mechanism changes words, over public words; computed once."""
+        with self._lock:
+            if choice not in self._figures:
+                mechanism = self._compiled[choice]
+                self._figures[choice] = deniability(mechanism, words=_FIGURES_OVER_WORDS, draws=300)
+            return self._figures[choice]
+
+    def _new_service(self, choice: Choice, policy: str) -> Service:
+        settings = self.settings.mechanisms[choice.mechanism]
+        sanitizer = Sanitizer(
+            self._compiled[choice],
+            policy=self._policies[policy],
+            oov=settings.oov,
+            carry_case=settings.carry_case,
+            consistency=settings.consistency,
+            public_length=settings.public_length,
+            digits=None if settings.digit_epsilon is None else digits(epsilon=settings.digit_epsilon),
+            identifiers=None if settings.identifiers is None else IdentifierReplacer(form=settings.identifiers),
+        )
+        return Service(choice, policy, sanitizer, self._prices(sanitizer))
+
+    def _prices(self, sanitizer: Sanitizer) -> PriceList | None:
+        ledger = self.settings.ledger
+        if ledger is None:
+            return None
+        try:
+            return PriceList.of(sanitizer, ledger.kind)
+        except (BudgetError, ParameterError) as error:
+            raise ParameterError(f"{sanitizer.guarantee.mechanism} cannot be paid for from this ledger: {error}") from None
+
+    def compile(self, choice: Choice) -> Mechanism:
+        """Compile a choice in this process."""
+        settings = self.settings.mechanisms[choice.mechanism]
+        if settings.space not in self.spaces:
+            self.spaces[settings.space] = load_space(self.settings.spaces[settings.space])
+        space = self.spaces[settings.space]
+        space.compute_statistics()
+        mechanism: Mechanism = entry(settings.algorithm).compiler(space, **options_of(settings, choice))
+        return mechanism
+
+
+def options_of(settings: MechanismSettings, choice: Choice) -> dict[str, Any]:
+    """Return the options that a choice is compiled with."""
+    options = dict(settings.options)
+    if choice.epsilon is not None:
+        options["epsilon"] = choice.epsilon
+    if choice.tuning is not None:
+        options["tuning"] = choice.tuning
+    return options
+
+
+def load_space(settings: SpaceSettings) -> Space:
+    """Return a space from its settings."""
+    names = [one.name for one in catalogue.entries()]
+    if settings.source == "default" or settings.source in names:
+        return Space.load(settings.source, limit=settings.words)
+    space = Space.from_file(settings.source)
+    return space if settings.words is None or settings.words >= len(space) else space.head(settings.words)
+
+
+def described(choice: Choice) -> str:
+    """Return a choice in words.
+
+    >>> described(Choice("everyday", "best", 6.0))
+    'everyday (tuning best, epsilon 6)'
+    """
+    parts = []
+    if choice.tuning is not None:
+        parts.append(f"tuning {choice.tuning}")
+    if choice.epsilon is not None:
+        parts.append(f"epsilon {choice.epsilon:g}")
+    return f"{choice.mechanism} ({', '.join(parts)})" if parts else choice.mechanism
+
+
+def _distinct(values: Any) -> list[Any]:
+    return list(dict.fromkeys(values))
+
+
+def _listed(values: Any) -> str:
+    names: Iterator[str] = (str(value) for value in values)
+    return ", ".join(names)

@@ -1,0 +1,161 @@
+"""What surrounds every request: an id, limits on its body, headers, a line in the log and figures.
+
+This is plain ASGI, so that answers stream through it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+import uuid
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from sfumato.server import logs
+from sfumato.server.metrics import OTHER, Metrics
+from sfumato.server.problems import MEDIA_TYPE, body
+from sfumato.server.settings import Limits
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+_QUIET = frozenset(("/health/live", "/health/ready", "/metrics"))
+_HEADERS = (
+    (b"cache-control", b"no-store"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
+    (b"x-frame-options", b"DENY"),
+)
+_NO_CONTENT_POLICY = (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'")
+
+
+class _TooLarge(Exception):
+    pass
+
+
+class _TooSlow(Exception):
+    pass
+
+
+class Envelope:
+    """Wraps the application."""
+
+    def __init__(self, app: Any, limits: Limits, metrics: Metrics) -> None:
+        self._app = app
+        self._limits = limits
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        await _Exchange(self._app, self._limits, self._metrics, scope, receive, send).run()
+
+
+class _Exchange:
+    def __init__(
+        self, app: Any, limits: Limits, metrics: Metrics, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        self._app, self._limits, self._metrics = app, limits, metrics
+        self._scope, self._receive, self._send = scope, receive, send
+        self._request_id = scope["sfumato.request_id"] = uuid.uuid4().hex
+        self._start = time.perf_counter()
+        self._deadline = asyncio.get_running_loop().time() + limits.body_seconds
+        self._received = 0
+        self._whole = False
+        self._status = 0
+
+    async def run(self) -> None:
+        self._metrics.running.inc()
+        try:
+            if self._announced() > self._limits.body_bytes:
+                await self._refuse(413, f"the body has more than {self._limits.body_bytes} bytes")
+            else:
+                await self._answered()
+        finally:
+            self._metrics.running.dec()
+            self._told()
+
+    async def _answered(self) -> None:
+        try:
+            await self._app(self._scope, self._next, self._out)
+        except _TooLarge:
+            await self._refuse(413, f"the body has more than {self._limits.body_bytes} bytes")
+        except _TooSlow:
+            await self._refuse(408, f"the body did not come within {self._limits.body_seconds:g} seconds")
+        except Exception as error:
+            # Errors that the application turned into answers already come here again; they were logged there.
+            if not self._status:
+                logs.unexpected(error, self._request_id)
+                await self._refuse(500, "a defect of the service; please report it with the request id")
+
+    def _announced(self) -> int:
+        for name, value in self._scope["headers"]:
+            if name == b"content-length" and value.isdigit():
+                return int(value[:20])
+        return 0
+
+    async def _next(self) -> Message:
+        if self._whole:
+            return await self._receive()
+        try:
+            async with asyncio.timeout_at(self._deadline):
+                message = await self._receive()
+        except TimeoutError:
+            self._metrics.limited.labels("slow body").inc()
+            raise _TooSlow from None
+        if message["type"] == "http.request":
+            self._received += len(message.get("body", b""))
+            self._whole = not message.get("more_body", False)
+            if self._received > self._limits.body_bytes:
+                raise _TooLarge
+        return message
+
+    async def _out(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self._status = message["status"]
+            headers = list(message["headers"])
+            there = {name.lower() for name, _ in headers}
+            headers += [pair for pair in _HEADERS if pair[0] not in there]
+            if b"content-security-policy" not in there:
+                headers.append(_NO_CONTENT_POLICY)
+            headers.append((b"x-request-id", self._request_id.encode()))
+            message = {**message, "headers": headers}
+        await self._send(message)
+
+    async def _refuse(self, status: int, detail: str) -> None:
+        if self._status:
+            return
+        if status == 413:
+            self._metrics.limited.labels("body size").inc()
+        content = json.dumps(body(status, detail, self._request_id)).encode()
+        # What is left of the body is not read: the connection ends with this answer.
+        headers = [(b"content-type", MEDIA_TYPE.encode()), (b"content-length", str(len(content)).encode()), (b"connection", b"close")]
+        await self._out({"type": "http.response.start", "status": status, "headers": headers})
+        await self._send({"type": "http.response.body", "body": content})
+
+    def _told(self) -> None:
+        route = getattr(self._scope.get("route"), "path", None) or OTHER
+        seconds = time.perf_counter() - self._start
+        self._metrics.answered(route, self._scope["method"], self._status or 499, seconds)
+        if route in _QUIET and self._status == 200:
+            return
+        method = self._scope["method"] if len(self._scope["method"]) < 8 and self._scope["method"].isalpha() else OTHER
+        logs.event(
+            "request",
+            request_id=self._request_id,
+            route=route,
+            method=method if method in ("GET", "POST", "HEAD", "OPTIONS", "PUT", "DELETE", "PATCH") else OTHER,
+            status=self._status or 499,
+            reason=self._scope.get("sfumato.reason"),
+            caller=self._scope.get("sfumato.caller"),
+            bytes_in=self._received,
+            milliseconds=logs.milliseconds_since(self._start),
+        )
