@@ -141,7 +141,7 @@ def _(release: MixtureOfGaussiansEvent) -> Release | None:
     return release
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=4)  # the widest take 64 MB each
 def _distribution(event: Event) -> Any:
     mu, rest = _split(event)
     interval = _interval(mu, rest)

@@ -43,6 +43,7 @@ UNITS: dict[str, Fraction] = {
 """What one unit of each kind is worth: of epsilon, of rho, or of the square of mu."""
 DELTA_UNIT = Fraction(1, 10**18)
 GREATEST_UNITS = 2**63 - 1
+_MOST_DIGITS = 1000
 
 MEANINGS = {
     "pure": "epsilon",
@@ -66,12 +67,26 @@ def exact(name: str, amount: Amount) -> Fraction:
     try:
         if isinstance(amount, bool):
             raise TypeError
-        value = Fraction(Decimal(repr(float(amount)))) if isinstance(amount, float) else Fraction(amount)
+        if isinstance(amount, float) or (isinstance(amount, str) and "/" not in amount):
+            amount = Decimal(repr(float(amount)) if isinstance(amount, float) else amount)
+        if isinstance(amount, Decimal) and amount.is_finite() and abs(amount.adjusted()) > _MOST_DIGITS:
+            raise ValueError  # written out, it would fill the memory
+        value = Fraction(amount)
     except (TypeError, ValueError, OverflowError, ZeroDivisionError, InvalidOperation):
         raise ParameterError(f"{name} must be a finite number, 0 or greater, such as 0.5, 1e-5 or 1/3") from None
     if value < 0:
-        raise ParameterError(f"{name} must be 0 or greater, got {float(value):g}")
+        raise ParameterError(f"{name} must be 0 or greater; there are no refunds")
     return value
+
+
+def require_scope(scope: str) -> None:
+    """Raise where a scope is not text that every database can hold."""
+    try:
+        if "\0" in scope:
+            raise ValueError
+        scope.encode()
+    except (TypeError, ValueError, AttributeError):
+        raise ParameterError("scope must be text that can be written in UTF-8, without NUL characters") from None
 
 
 def units_spent(kind: str, amount: Fraction) -> int:
@@ -107,8 +122,9 @@ class Cost:
     def __post_init__(self) -> None:
         require_one_of(UNITS, kind=self.kind)
         require_count(releases=self.releases)
-        if self.amount < 0 or self.delta < 0:
-            raise ParameterError("a cost is 0 or greater: budgets are not refunded")
+        object.__setattr__(self, "amount", exact("amount", self.amount))
+        object.__setattr__(self, "delta", exact("delta", self.delta))
+        require_scope(self.scope)
         if self.delta and self.kind != "approximate":
             raise ParameterError(f"a cost of kind {self.kind!r} has no delta")
 

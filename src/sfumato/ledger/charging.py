@@ -6,6 +6,7 @@ or nothing.  A request whose key is in the history already gets the old charge b
 
 from __future__ import annotations
 
+import itertools
 import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
@@ -73,6 +74,7 @@ class _Account:
 
     def append(self, units: tuple[int, int], releases: int, key: str, request: Request, now: int) -> dict[str, Any]:
         self.charges += 1
+        self.scope = self.scope or request.scope
         self.spent = (self.spent[0] + units[0], self.spent[1] + units[1])
         self.head = next_link(
             self.head,
@@ -169,7 +171,7 @@ def _portions(items: Sequence[Any]) -> Iterable[Sequence[Any]]:
 
 
 def _charge(account: _Account, key: str, request: Request, now: int) -> tuple[Outcome, dict[str, Any] | None]:
-    mismatch = _take_scope(account, request.scope)
+    mismatch = _scope_mismatch(account, request.scope)
     if mismatch is not None:
         return Outcome(0, refusal=mismatch), None
     totals = running_units(request.costs)
@@ -186,8 +188,8 @@ def _charge(account: _Account, key: str, request: Request, now: int) -> tuple[Ou
     return Outcome(accepted, charge_of(row, account.kind), refusal), row
 
 
-def _take_scope(account: _Account, scope: str) -> UnlikeCostError | None:
-    """Let the first charge say what a budget speaks of; later ones must agree."""
+def _scope_mismatch(account: _Account, scope: str) -> UnlikeCostError | None:
+    """Return what is wrong with a cost's scope: the first charge says what a budget speaks of, later ones must agree."""
     if scope in ("", account.scope):
         return None
     if account.scope:
@@ -199,17 +201,13 @@ def _take_scope(account: _Account, scope: str) -> UnlikeCostError | None:
             f"this budget took charges that do not say what they speak of, the cost speaks of ({scope}): they do not "
             "add; make a budget of its own"
         )
-    account.scope = scope
     return None
 
 
 def _replay(row: dict[str, Any], account: _Account, request: Request) -> Outcome:
     """Return the charge that the key stands for, if it is for the same thing."""
-    reached = 0
-    for count in range(1, len(request.costs) + 1):
-        if sum(cost.releases for cost in request.costs[:count]) == row["releases"]:
-            reached = count
-            break
+    paid_for = itertools.accumulate(cost.releases for cost in request.costs)
+    reached = next((count for count, releases in enumerate(paid_for, start=1) if releases == row["releases"]), 0)
     same = (
         reached > 0
         and (request.partial or reached == len(request.costs))

@@ -10,7 +10,7 @@ from sqlalchemy import bindparam, insert, select
 
 from sfumato.foundation.checks import require_one_of
 from sfumato.foundation.errors import ParameterError
-from sfumato.ledger.amounts import DELTA_UNIT, UNITS, Amount, exact, units_allowed
+from sfumato.ledger.amounts import DELTA_UNIT, UNITS, Amount, exact, require_scope, units_allowed
 from sfumato.ledger.chain import first_link
 from sfumato.ledger.schema import budgets
 
@@ -38,8 +38,7 @@ class Terms:
         delta = exact("delta_limit", delta_limit or 0)
         if delta > 1:
             raise ParameterError("delta_limit must be at most 1")
-        if "\0" in scope:
-            raise ParameterError("scope must be a text without control characters")
+        require_scope(scope)
         return cls(kind, scope, units_allowed(kind, exact("limit", limit)), int(delta / DELTA_UNIT))
 
 

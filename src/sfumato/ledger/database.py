@@ -74,6 +74,7 @@ class Database:
         self._lock = threading.Lock()
         self._process = os.getpid()
         self._was_connected = False
+        self._inherited: list[Any] = []
         self._engine = self._new_engine()
         self._writing = self._engine.execution_options(sfumato_writes=True)
 
@@ -142,6 +143,8 @@ class Database:
         if os.getpid() != self._process:
             with self._lock:
                 if os.getpid() != self._process:
+                    # Kept, never used: to close a connection of the parent's could end it for the parent as well.
+                    self._inherited.append(self._engine)
                     self._engine = self._new_engine()
                     self._writing = self._engine.execution_options(sfumato_writes=True)
                     self._process = os.getpid()

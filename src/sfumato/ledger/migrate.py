@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 import uuid
 from pathlib import Path
@@ -15,6 +16,8 @@ from sfumato.ledger.schema import REVISION, VERSION_TABLE, facts
 
 _LOCK = 0x5F0A70
 """A number that only this program locks: migrations of one database wait for each other."""
+_ONE_AT_A_TIME = threading.Lock()
+"""Alembic keeps the connection it works on in a global variable; two threads would write through the same one."""
 
 
 def prepare(database: Database, subject_check: str, *, create: bool) -> str:
@@ -73,7 +76,8 @@ def _migrate(connection: Any, database: Database, subject_check: str, create: bo
             f"this program knows {REVISION}); upgrade sfumato"
         )
     settings.attributes["connection"] = connection
-    alembic("alembic.command").upgrade(settings, "head")
+    with _ONE_AT_A_TIME:
+        alembic("alembic.command").upgrade(settings, "head")
     if revision is None:
         rows = {"ledger": uuid.uuid4().hex, "created_at": str(int(time.time())), "subject_check": subject_check}
         connection.execute(facts.insert(), [{"name": name, "value": value} for name, value in rows.items()])

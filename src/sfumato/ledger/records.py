@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Any
 
 from sfumato.foundation.errors import ParameterError
-from sfumato.ledger.amounts import DELTA_UNIT, UNITS, Cost
+from sfumato.ledger.amounts import DELTA_UNIT, GREATEST_UNITS, UNITS, Cost
 
 _LONGEST_LABEL = 200
 
@@ -157,6 +157,8 @@ class Request:
             raise ParameterError("a request names at least one cost")
         if len({(cost.kind, cost.scope) for cost in self.costs}) > 1:
             raise ParameterError("the costs of one request are of one kind and scope")
+        if sum(cost.releases for cost in self.costs) > GREATEST_UNITS:
+            raise ParameterError("a request pays for fewer than 2^63 releases")
         problems = [
             f"{name} must be text of at most {_LONGEST_LABEL} characters without control characters"
             for name in ("key", "purpose", "fingerprint")

@@ -1,20 +1,19 @@
 """Lets records through whose subjects can pay, a batch at a time, and counts the others.
 
-All charges of a batch are made in one transaction, one for each subject, before anything of the batch is released.
+All charges of a batch are made in one transaction, before anything of the batch is released.
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from sfumato.foundation.checks import require_one_of
 from sfumato.foundation.errors import BudgetError, ParameterError
 from sfumato.foundation.randomness import RunKey
 from sfumato.ledger import Cost, Ledger, OverdraftError, Request, UnknownBudgetError
-from sfumato.release.single import ReleasedBeforeError
 
 WHEN_EXHAUSTED = ("skip", "stop")
 
@@ -52,10 +51,11 @@ class Gate:
     """Charges the subjects of records and says which records may be released.
 
     ``when_exhausted`` is ``"skip"`` (hold back the records of subjects that cannot pay) or ``"stop"`` (release
-    nothing
-    from the first such record on).  With a run key, a repeated run finds its own charges and pays nothing: its noise
-    is the same.  A repeated run over *other* texts under the same run key is refused: the same noise on two texts
-    gives both away.
+    nothing from the first such record on).  With a run key every record is a charge of its own, whose idempotency key
+    follows from the run key and the record's number: a run that is repeated, or taken up again from any record, finds
+    its own charges and pays nothing for what it paid before, and its noise is the same.  *Other* texts under the same
+    run key are refused: the same noise on two texts gives both away.  Without a run key, the records of a subject in
+    one batch are one charge, as far as they are affordable.
     """
 
     def __init__(
@@ -94,82 +94,82 @@ class Gate:
         if self.stopped:
             self.tally += ReleaseTally(after_stop=len(costs))
             return [False] * len(costs)
-        groups: dict[str, list[int]] = {}
-        for place, subject in enumerate(subjects):
-            if subject:
-                groups.setdefault(subject, []).append(place)
+
+        def request(subject: str, places: list[int]) -> Request:
+            return self._request(subject, places, costs, first_record, contents)
+
         if self._stops:
-            return self._admit_until_refusal(subjects, costs, groups, first_record, contents)
+            return self._admit_until_refusal(subjects, request)
         admitted = [False] * len(costs)
-        tally = ReleaseTally(without_budget=len(costs) - sum(map(len, groups.values())))
-        requests = [
-            self._request(subject, places, costs, first_record, contents, partial=True)
-            for subject, places in groups.items()
-        ]
-        outcomes = self._ledger.charge_each(requests)
-        for (subject, places), outcome in zip(groups.items(), outcomes, strict=True):
+        groups = self._groups(subjects)
+        tally = ReleaseTally(without_budget=sum(not subject for subject in subjects))
+        outcomes = self._ledger.charge_each([request(subject, places) for subject, places in groups])
+        for (subject, places), outcome in zip(groups, outcomes, strict=True):
             for place in places[: outcome.accepted]:
                 admitted[place] = True
             held = len(places) - outcome.accepted
             tally += _held_back(outcome.refusal, held, subject if self._names else None)
-            if outcome.charge is not None and outcome.charge.replayed and self._key is None:
-                raise ReleasedBeforeError("a charge without a run key came back from the ledger; nothing is released")
         self.tally += replace(tally, released=sum(admitted))
         return admitted
 
+    def _groups(self, subjects: Sequence[str | None]) -> list[tuple[str, list[int]]]:
+        """Return the records that become one charge: each its own where the run may be repeated, else a subject's."""
+        if self._key is not None:
+            return [(subject, [place]) for place, subject in enumerate(subjects) if subject]
+        groups: dict[str, list[int]] = {}
+        for place, subject in enumerate(subjects):
+            if subject:
+                groups.setdefault(subject, []).append(place)
+        return list(groups.items())
+
     def _admit_until_refusal(
-        self,
-        subjects: Sequence[str | None],
-        costs: Sequence[Cost],
-        groups: dict[str, list[int]],
-        first_record: int,
-        contents: Sequence[str],
+        self, subjects: Sequence[str | None], request: Callable[[str, list[int]], Request]
     ) -> list[bool]:
         """Charge the whole batch, or else one record after the other up to the first that cannot be paid for."""
-        requests = [self._request(subject, places, costs, first_record, contents) for subject, places in groups.items()]
         if all(subjects):
             try:
-                self._ledger.charge_all(requests)
+                self._ledger.charge_all([request(subject, places) for subject, places in self._groups(subjects)])
             except (OverdraftError, UnknownBudgetError):
                 pass
             else:
-                self.tally += ReleaseTally(released=len(costs))
-                return [True] * len(costs)
+                self.tally += ReleaseTally(released=len(subjects))
+                return [True] * len(subjects)
         released = 0
         refusal: Exception | None = None
         for place, subject in enumerate(subjects):
             if not subject:
                 break
-            outcome = self._ledger.charge_each([self._request(subject, [place], costs, first_record, contents)])[0]
+            outcome = self._ledger.charge_each([request(subject, [place])])[0]
             if not outcome.accepted:
                 refusal = outcome.refusal
                 break
             released += 1
+        if released == len(subjects):  # somebody made the budget that was missing
+            self.tally += ReleaseTally(released=released)
+            return [True] * released
         self.stopped = True
         who = subjects[released] if self._names else None
-        left = len(costs) - released - 1
+        left = len(subjects) - released - 1
         self.tally += ReleaseTally(released=released, after_stop=left) + _held_back(refusal, 1, who or None)
         return [True] * released + [False] * (left + 1)
 
     def _request(
-        self,
-        subject: str,
-        places: list[int],
-        costs: Sequence[Cost],
-        first_record: int,
-        contents: Sequence[str],
-        *,
-        partial: bool = False,
+        self, subject: str, places: list[int], costs: Sequence[Cost], first_record: int, contents: Sequence[str]
     ) -> Request:
-        key = fingerprint = None
+        key, fingerprint = None, ""
         if self._key is not None:
-            # The place of the first record names the group: batches begin at the same records when a run is repeated.
-            key = f"{self._run}:{first_record + places[0]}:{len(places)}"
-            texts = "\0".join(contents[place] for place in places) if contents else ""
-            message = f"{self._purpose}\0{costs[places[0]].scope}\0{texts}".encode(errors="surrogatepass")
+            place = places[0]
+            key = f"{self._run}:{first_record + place}"
+            text = contents[place] if contents else ""
+            message = f"{self._purpose}\0{costs[place].scope}\0{text}".encode(errors="surrogatepass")
             fingerprint = hmac.new(self._key.secret, message, hashlib.sha256).hexdigest()
         return Request(
-            subject, [costs[place] for place in places], key, self._purpose, fingerprint or "", partial=partial
+            subject,
+            [costs[place] for place in places],
+            key,
+            self._purpose,
+            fingerprint,
+            partial=not self._stops and self._key is None,
         )
 
 

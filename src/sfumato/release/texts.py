@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -79,7 +80,7 @@ class TextRelease:
         """Charge the records of a batch, given as their text columns; return which of them may be released."""
         rows = list(zip(*columns, strict=True))
         costs = [self.prices.of_texts(row) for row in rows]
-        contents = ["\0".join("" if text is None else text for text in row) for row in rows]
+        contents = [json.dumps(row) for row in rows]
         return self._gate.admit(subjects, costs, first_record=first_record, contents=contents)
 
     def batch(self, texts: Sequence[str], subjects: Sequence[str | None], *, first_record: int = 0) -> ReleasedTexts:
