@@ -19,7 +19,7 @@ from typing import Annotated, Any
 import typer
 
 import sfumato
-from sfumato.cli import account, budget, compare, explain, mechanisms, privatize, spaces, verification
+from sfumato.cli import account, audit, budget, compare, explain, mechanisms, privatize, spaces, verification
 from sfumato.foundation.errors import SfumatoError
 
 USAGE, DEFECT, INTERRUPTED, BROKEN_PIPE, TERMINATED = 2, 70, 130, 141, 143
@@ -39,6 +39,7 @@ app.command("privatize")(privatize.privatize)
 app.command("explain")(explain.explain)
 app.command("compare")(compare.compare_command)
 app.command("verify")(verification.verify)
+app.command("audit")(audit.audit)
 app.command("mechanisms")(mechanisms.mechanisms)
 app.add_typer(spaces.app, name="space")
 app.add_typer(account.app, name="account")
