@@ -47,6 +47,9 @@ class Address:
             return cls._of_file(url.database or "", library)
         if url.drivername not in _POSTGRES:
             raise ParameterError(f"a ledger lives in SQLite or PostgreSQL; give {_FORMS}")
+        if "@" in (url.host or ""):
+            # Part of a password would pass for the host, and be shown.
+            raise ParameterError("the password in the address of the ledger holds an @; write it as %40")
         url = url.set(drivername="postgresql+psycopg")
         port = f":{url.port}" if url.port else ""
         return cls(url, f"postgresql://{url.host or 'localhost'}{port}/{url.database or ''}", None)
