@@ -103,7 +103,7 @@ def audit(
     else:
         if privatized is None:
             raise ParameterError("give both files, the original and the privatized one; or none, to audit a mechanism")
-        report = _of_files(original, privatized, tuple(column or ()), guarantee, policy_options, confidence)
+        report = _of_files(original, privatized, tuple(column or ()), guarantee, policy_options, confidence, space)
     _hand_over(report, targets, as_json)
     if report.outcome == "refuted":
         raise typer.Exit(1)
@@ -137,6 +137,7 @@ def _of_files(
     guarantee: Path | None,
     policy_options: tuple[tuple[str, ...], Path | None, tuple[str, ...]],
     confidence: float,
+    space: str,
 ) -> AuditReport:
     from sfumato.audit import audit_texts
 
@@ -154,7 +155,7 @@ def _of_files(
             _texts(privatized, columns),
             claim,
             policy,
-            _space(settings),
+            _space(settings, space),
             confidence=confidence,
             shared_draws=settings.get("consistency", "token") != "token",
             untested=untested,
@@ -177,17 +178,17 @@ def _claim(path: Path) -> tuple[Guarantee, dict[str, Any]]:
         raise DataError(f"the guarantee in {path} is not complete ({type(error).__name__})") from None
 
 
-def _space(settings: dict[str, Any]) -> Space:
-    """Return the space a file was made with: the distances of its promise are that space's."""
+def _space(settings: dict[str, Any], given: str) -> Space:
+    """Return the space a file was made with, which may be given: the distances of its promise are that space's."""
     described = settings.get("space") or {}
     name = str(described.get("name", "default"))
     base, part, rest = name.partition(" (first ")
-    space = load_space(base)
+    space = load_space(base if given == "default" else given)
     if part and rest.rstrip(")").isdecimal():
         space = space.head(int(rest.rstrip(")")))
     digest = described.get("sha256")
     if digest and space.digest != digest:
-        raise DataError("the space of that name is not the one the file was made with; fetch or name the right one")
+        raise DataError("the space of that name is not the one the file was made with; name the right one with --space")
     return space
 
 
