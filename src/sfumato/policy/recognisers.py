@@ -15,7 +15,7 @@ from sfumato.foundation.checks import require_share
 from sfumato.foundation.errors import DataError, ParameterError
 from sfumato.policy.base import CHOSEN_IN_CONTEXT, Document, Mask, Policy
 from sfumato.policy.optional import optional
-from sfumato.policy.spans import touched
+from sfumato.policy.spans import encodable, touched
 
 DEFAULT_ENTITIES = ("CREDIT_CARD", "US_SSN", "PHONE_NUMBER", "EMAIL_ADDRESS", "IBAN_CODE")
 _RECOGNISERS = {
@@ -45,10 +45,10 @@ class _Presidio(Policy):
         return _keeps(self._entities)
 
     def protects(self, document: Document) -> Mask:
-        spans = []
+        spans, text = [], encodable(document.text)
         for recogniser in self._recognisers:
             began = time.monotonic()
-            results = recogniser.analyze(document.text, recogniser.supported_entities, None)
+            results = recogniser.analyze(text, recogniser.supported_entities, None)
             if time.monotonic() - began >= self._patience:
                 # Presidio leaves a pattern out that takes this long: what it would have found would pass unprotected.
                 raise DataError(
@@ -69,7 +69,7 @@ class _Analyzer(Policy):
 
     def protects(self, document: Document) -> Mask:
         results = self._analyzer.analyze(
-            text=document.text,
+            text=encodable(document.text),
             language=self._language,
             entities=list(self._entities) if self._entities else None,
             score_threshold=self._least_score,

@@ -42,6 +42,19 @@ def covered(document: Document, spans: Spans) -> Mask:
     return _marked(len(document.starts), first, stop)
 
 
+def encodable(text: str) -> str:
+    """Return the text with half surrogate pairs replaced, one for one, so that offsets stay and any library can encode it.
+
+    >>> encodable("a\\ud800b") == "a\\ufffdb"
+    True
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return "".join("\ufffd" if "\ud800" <= letter <= "\udfff" else letter for letter in text)
+    return text
+
+
 def _checked(document: Document, spans: Spans) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     wanted = "a span is a pair of whole numbers (start, end) with 0 <= start <= end <= the length of the text"
     try:
