@@ -6,6 +6,7 @@ Writes ``results/mechanisms.json`` and, from it, the table between the markers o
 from __future__ import annotations
 
 import json
+import sys
 import time
 from pathlib import Path
 
@@ -25,7 +26,7 @@ TUNINGS = {
     "custext": ("published", "calibrated", "lp"),
 }
 NOISES = ("plain", "calibrated")
-WORDS, TOKENS = 100, 20_000
+WORDS, DRAWS, TOKENS = 100, 200, 20_000
 PAGE = Path(__file__).parent.parent / "docs" / "mechanisms" / "comparison.md"
 MARKERS = ("<!-- mechanisms at equal epsilon -->", "<!-- end of mechanisms at equal epsilon -->")
 
@@ -69,7 +70,7 @@ def measure() -> list[dict[str, object]]:
                     row |= {
                         "seconds_to_compile": time.perf_counter() - start,
                         "certified": getattr(mechanism.guarantee, "certified", None),
-                        **deniability(mechanism, words=WORDS, draws=200).to_json(),
+                        **deniability(mechanism, words=WORDS, draws=DRAWS).to_json(),
                         "draws_per_cpu_second": tokens_per_second(mechanism),
                     }
                 except (CertificationError, ParameterError) as refusal:
@@ -96,9 +97,14 @@ def table() -> str:
         certified = "-" if row["certified"] is None else f"{row['certified']:.3f}"
         lines.append(
             f"| {name} | {epsilon} | {kind} | {certified} | {row['unchanged']:.4f} | {row['distance']:.3f} | "
-            f"{row['spread']:,.0f} | {row['draws_per_cpu_second']:,.0f} |"
+            f"{'' if row['exact'] else '≥ '}{row['spread']:,.0f} | {row['draws_per_cpu_second']:,.0f} |"
         )
+    refusals = sorted({row["refused"] for row in data["rows"] if "refused" in row})
     lines += ["", f"Means over {WORDS} words of the default space; {data['machine']}, commit {data['commit']}."]
+    lines += [
+        f"Rows with *≥* are counted in {DRAWS} draws of each word, which cannot show more words; the others are exact."
+    ]
+    lines += ["", f"Refused: {refusals[0]}."] if refusals else []
     return "\n".join(lines)
 
 
@@ -111,5 +117,6 @@ def write_page() -> None:
 
 
 if __name__ == "__main__":
-    save("mechanisms", {"rows": measure(), "words": WORDS})
+    if "--table" not in sys.argv:  # --table: write the table again from the saved figures
+        save("mechanisms", {"rows": measure(), "words": WORDS})
     write_page()
