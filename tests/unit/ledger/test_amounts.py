@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from decimal import Decimal
 from fractions import Fraction
@@ -75,7 +76,7 @@ def test_no_rounding_lets_charges_pass_the_limit(kind, amounts):
     assert [units for units, _ in running] == [
         units_spent(kind, sum(amounts[: count + 1], Fraction(0))) for count in range(len(amounts))
     ]
-    assert all(after >= before for before, after in zip(running, running[1:], strict=False))
+    assert all(after >= before for before, after in itertools.pairwise(running))
 
 
 @given(amount=AMOUNTS, times=st.integers(1, 1000))

@@ -133,7 +133,7 @@ def test_a_ledger_shows_neither_password_nor_key(tmp_path: Path) -> None:
     ["", ":memory:", "sqlite://", "mysql://u:hunter2@h/d", "file:x.db?mode=memory", "postgresql://u:hunter2@h:port/d"],
 )
 def test_addresses_that_cannot_hold_a_ledger(address: str) -> None:
-    with pytest.raises(ParameterError, match="a ledger|the address") as caught:
+    with pytest.raises(ParameterError, match=r"a ledger|the address") as caught:
         Ledger.open(address)
     assert "hunter2" not in str(caught.value)
     assert "postgresql://user@host" in str(caught.value)
