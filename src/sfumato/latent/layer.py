@@ -1,0 +1,119 @@
+"""The Gaussian layer as a PyTorch module: the last layer of the owner's half of a split network.
+
+It clips and adds noise in training and at inference alike: ``eval()`` changes nothing, because a query is a release too.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sfumato.foundation.errors import MissingExtraError, ParameterError
+from sfumato.foundation.guarantee import Guarantee
+from sfumato.foundation.randomness import Source, SystemSource
+from sfumato.latent import noise
+from sfumato.latent.calibration import single_release
+from sfumato.latent.plan import NoisePlan
+from sfumato.latent.release import stated
+
+try:
+    import torch
+except ImportError as error:
+    raise MissingExtraError("torch", "torch") from error
+
+_SHRINK = 1 - 2.0**-40
+
+
+class GaussianLayer(torch.nn.Module):
+    """Clip to a norm, add calibrated noise; the guarantee is attached.
+
+    ``source`` is where the noise comes from: the operating system's cryptographic generator (the default), any other
+    :class:`~sfumato.foundation.randomness.Source`, or a ``torch.Generator``, which is quicker, predictable, and makes the
+    guarantee say so.  The guarantee is that of ``plan.releases`` passes of one sentence; each further pass is one more
+    release.
+
+    >>> layer = GaussianLayer.calibrated(epsilon=4.0, delta=1e-5, clip=1.0, dimension=2)
+    >>> layer.eval()(torch.zeros(3, 2)).shape
+    torch.Size([3, 2])
+    >>> bool((layer(torch.zeros(1, 2)) == layer(torch.zeros(1, 2))).all())
+    False
+    >>> layer.guarantee.kind, round(layer.plan.sensitivity, 9)
+    ('gaussian', 2.0)
+    """
+
+    def __init__(self, plan: NoisePlan, source: Source | torch.Generator | None = None) -> None:
+        super().__init__()
+        self.plan = plan
+        self._source: Source | torch.Generator = SystemSource() if source is None else source
+        if isinstance(self._source, torch.Generator) and plan.distribution == "discrete":
+            raise ParameterError("the discrete Gaussian draws integers from a source; leave the generator out")
+
+    @classmethod
+    def calibrated(cls, *, source: Source | torch.Generator | None = None, **options: Any) -> GaussianLayer:
+        """Return the layer with the least noise for one release; options as for ``single_release``."""
+        return cls(single_release(**options), source)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The promise, as it holds for this source of noise."""
+        secure = not isinstance(self._source, torch.Generator) and self._source.secure
+        return stated(self.plan.guarantee, secure)
+
+    def clip(self, vectors: torch.Tensor) -> torch.Tensor:
+        """Return vectors scaled down to the clipping norm, in double precision; gradients pass through."""
+        wide = vectors.double()
+        if not bool(torch.isfinite(wide).all()):
+            raise ParameterError(
+                "vectors that are not finite cannot be clipped; mend the encoder, nothing was released"
+            )
+        order = 1 if self.plan.norm == "l1" else 2
+        lengths = torch.linalg.vector_norm(wide, ord=order, dim=-1, keepdim=True)
+        limit = self.plan.clip * _SHRINK
+        return wide * (limit / lengths.clamp(min=limit))
+
+    def forward(self, vectors: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
+        """Return clipped and noised vectors, in the precision of the input.
+
+        For position "token" the shape is (sentences, tokens, dimension), and places without a token come out as zeros.
+        """
+        plan = self.plan
+        wanted = 3 if plan.position == "token" else 2
+        if vectors.ndim != wanted or vectors.shape[-1] != plan.dimension:
+            raise ParameterError(
+                f"position {plan.position!r} takes {wanted} axes, the last of size {plan.dimension}; "
+                f"got {tuple(vectors.shape)}"
+            )
+        if wanted == 3 and vectors.shape[1] > plan.tokens:
+            raise ParameterError(f"a sentence has up to {plan.tokens} tokens in this plan, got {vectors.shape[1]}")
+        clipped = self.clip(vectors)
+        released = self._on_grid(clipped) + self._noise(tuple(clipped.shape)) if clipped.numel() else clipped
+        if mask is not None:
+            released = released * mask.unsqueeze(-1)
+        return released.to(vectors.dtype)
+
+    def _on_grid(self, clipped: torch.Tensor) -> torch.Tensor:
+        if self.plan.distribution != "discrete":
+            return clipped
+        rounded = torch.round(clipped / self.plan.grid) * self.plan.grid
+        return clipped + (rounded - clipped).detach()  # the gradient goes straight through the rounding
+
+    def _noise(self, shape: tuple[int, ...]) -> torch.Tensor:
+        plan, source = self.plan, self._source
+        if isinstance(source, torch.Generator):
+            if plan.distribution == "gaussian":
+                return torch.randn(shape, generator=source, dtype=torch.float64) * plan.scale
+            ends = torch.rand(shape, generator=source, dtype=torch.float64).clamp(min=2.0**-53) * 2 - 1
+            return -plan.scale * torch.sign(ends) * torch.log1p(-ends.abs())
+        if plan.distribution == "discrete":
+            drawn = noise.discrete_gaussian(source, shape, round(plan.scale / plan.grid)) * plan.grid
+        elif plan.distribution == "laplace":
+            drawn = noise.laplace(source, shape, plan.scale)
+        else:
+            drawn = noise.gaussian(source, shape, plan.scale)
+        return torch.from_numpy(np.ascontiguousarray(drawn))
+
+    def extra_repr(self) -> str:
+        """Show the numbers of the plan."""
+        plan = self.plan
+        return f"{plan.distribution}, position={plan.position}, clip={plan.clip:g}, scale={plan.scale:g}"
