@@ -91,6 +91,11 @@ def test_explain_a_word_that_is_not_there_or_is_kept(program: Program, tiny_spac
     assert result.code == 0
     assert "not in the space tiny (10 words). With --oov draw it is replaced by a word drawn uniformly" in result.out
     assert "[MASK]" in program("explain", "xylophonist", "-s", tiny_space, "--oov", "mask").out
+    taken = program("explain", "stromm", "-s", tiny_space, "--oov", "spell").out
+    assert "uniformly" in taken  # two letters away
+    taken = program("explain", "strom", "-s", tiny_space, "--oov", "spell").out
+    assert "it is taken for storm" in taken
+    assert "storm" in taken.splitlines()[-1] or "rain" in taken
     keep = tmp_path / "keep.txt"
     keep.write_text("hot\n", encoding="utf-8")
     assert "released as it is" in program("explain", "HOT", "-s", tiny_space, "--keep", keep).out

@@ -13,6 +13,7 @@ from sfumato.cli.progress import CompileProgress, output_console
 from sfumato.cli.request import MechanismRequest
 from sfumato.foundation.errors import CertificationError, ParameterError
 from sfumato.foundation.randomness import RunKey
+from sfumato.foundation.registry import entries, entry
 from sfumato.mechanism.base import Mechanism
 
 _DEFAULT = "tem:published,tem:calibrated,tem:best,santext:published"
@@ -25,7 +26,7 @@ def compare_command(
         typer.Option(
             "--mechanisms",
             metavar="LIST",
-            help="Names separated by commas, each with a tuning behind a colon if wanted.",
+            help="Names separated by commas, each with a tuning behind a colon if wanted; or all.",
         ),
     ] = _DEFAULT,
     epsilon: shared.Epsilon = None,
@@ -40,11 +41,10 @@ def compare_command(
     """Put a text through several mechanisms, with certified epsilon, P(unchanged) and expected distance."""
     found: list[tuple[str, Mechanism]] = []
     refused: dict[str, str] = {}
-    for name in [part.strip() for part in names.split(",") if part.strip()]:
+    for name in _names(names, allow_unsound):
         mechanism, _, tuning = name.partition(":")
-        request = MechanismRequest(
-            mechanism, epsilon, neighbour_loss, tuning or None, space, space_words, None, (), allow_unsound
-        )
+        amounts = (epsilon, neighbour_loss) if entry(mechanism).takes_epsilon else (None, None)
+        request = MechanismRequest(mechanism, *amounts, tuning or None, space, space_words, None, (), allow_unsound)
         try:
             with CompileProgress() as progress:
                 found.append((name, request.compile(progress).mechanism))
@@ -60,9 +60,16 @@ def compare_command(
     _show(compared, refused)
 
 
+def _names(written: str, allow_unsound: bool) -> list[str]:
+    names = [part.strip() for part in written.split(",") if part.strip()]
+    if names == ["all"]:
+        return [one.name for one in entries() if one.sound or allow_unsound]
+    return names
+
+
 def _show(compared: list[Compared], refused: dict[str, str]) -> None:
-    from rich.markup import escape
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(box=None, pad_edge=False)
     for column in ("mechanism", "guarantee", "certified", "unchanged", "distance", "spread"):
@@ -77,7 +84,7 @@ def _show(compared: list[Compared], refused: dict[str, str]) -> None:
     console = output_console()
     console.print(table)
     for one in compared:
-        console.print(f"[bold]{escape(one.name)}[/bold]  {escape(one.text)}")
+        console.print(Text.assemble((one.name, "bold"), f"  {one.text}"))
     for name, reason in refused.items():
-        console.print(escape(f"{name}: {reason}"))
+        console.print(f"{name}: {reason}")
     console.print("unchanged, distance and spread (words that share 95 % of the probability) are means over words.")

@@ -15,6 +15,7 @@ from sfumato.foundation.errors import ParameterError
 from sfumato.mechanism.base import Row, TableMechanism
 from sfumato.policy import Document
 from sfumato.sanitize.sanitizer import MASK, OUT_OF_VOCABULARY
+from sfumato.text.spelling import Spelling
 
 _BAR = 30
 _NEIGHBOURS = 10
@@ -46,6 +47,11 @@ def explain(
         compiled = request.compile(progress)
     index = compiled.space.index
     spelling = word.lower() if word.lower() in index else word
+    if spelling not in index and oov == "spell":
+        near = Spelling(compiled.space.words).nearest(spelling.lower())
+        if near is not None:
+            spelling = compiled.space.words[near]
+            output_console().print(f"The word is not in the space; it is taken for {spelling}.")
     if spelling not in index:
         output_console().print(_what_happens_outside(compiled, oov))
         return
