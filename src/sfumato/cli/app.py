@@ -19,7 +19,7 @@ from typing import Annotated, Any
 import typer
 
 import sfumato
-from sfumato.cli import account, audit, budget, compare, explain, mechanisms, privatize, spaces, verification
+from sfumato.cli import account, audit, budget, compare, explain, mechanisms, privatize, serve, spaces, verification
 from sfumato.foundation.errors import SfumatoError
 
 USAGE, DEFECT, INTERRUPTED, BROKEN_PIPE, TERMINATED = 2, 70, 130, 141, 143
@@ -41,6 +41,7 @@ app.command("compare")(compare.compare_command)
 app.command("verify")(verification.verify)
 app.command("audit")(audit.audit)
 app.command("mechanisms")(mechanisms.mechanisms)
+app.command("serve")(serve.serve)
 app.add_typer(spaces.app, name="space")
 app.add_typer(account.app, name="account")
 app.add_typer(budget.app, name="budget")

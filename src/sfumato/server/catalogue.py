@@ -46,6 +46,15 @@ class Choice:
 
 
 @dataclass(frozen=True)
+class Offers:
+    """What came of compiling every choice."""
+
+    compiled: dict[Choice, Mechanism]
+    refused: dict[Choice, str]
+    """Choices without a certificate, and why."""
+
+
+@dataclass(frozen=True)
 class Service:
     """A choice together with a policy: what a request goes through."""
 
@@ -64,43 +73,24 @@ class Service:
 class Catalogue:
     """Everything that is offered."""
 
-    def __init__(self, settings: Settings, compiler: Callable[[Choice], Mechanism] | None = None) -> None:
+    def __init__(self, settings: Settings, offers: Offers) -> None:
         self.settings = settings
-        self.spaces: dict[str, Space] = {}
+        self._offers = offers
         self._policies: dict[str, Policy] = {name: made(policy) for name, policy in settings.policies.items()}
-        self._compiled: dict[Choice, Mechanism] = {}
-        self._refused: dict[Choice, str] = {}
         self._services: dict[tuple[Choice, str], Service] = {}
         self._figures: dict[Choice, Deniability] = {}
         self._lock = threading.Lock()
-        self._compiler = compiler or self.compile
-
-    def build(self, say: Callable[[str], None] = lambda line: None) -> None:
-        """Compile every choice; a default that has no certificate ends the start."""
-        for name in self.settings.mechanisms:
-            default, *others = self.choices(name)
-            for choice in (default, *others):
-                say(f"compiling {described(choice)}")
-                try:
-                    self._compiled[choice] = self._compiler(choice)
-                except CertificationError as refusal:
-                    if choice == default:
-                        raise
-                    self._refused[choice] = str(refusal)
-                    say(f"not offered: {described(choice)} has no certificate")
-            for policy in self.settings.policies:
-                self.service(name, None, None, policy)
+        for name in settings.mechanisms:
+            for policy in settings.policies:
+                self.service(name, None, None, policy)  # what cannot be paid for is found now
 
     def choices(self, name: str) -> list[Choice]:
         """Return every choice of a mechanism, the default first."""
-        settings = self.settings.mechanisms[name]
-        tunings = _distinct([settings.tuning, *settings.tunings] if settings.tuning or not settings.tunings else settings.tunings)
-        epsilons = _distinct([settings.epsilon, *settings.epsilons])
-        return [Choice(name, tuning, epsilon) for tuning in tunings for epsilon in epsilons]
+        return choices(name, self.settings.mechanisms[name])
 
     def refused(self, name: str) -> list[Choice]:
         """Return the choices of a mechanism that have no certificate."""
-        return [choice for choice in self._refused if choice.mechanism == name]
+        return [choice for choice in self._offers.refused if choice.mechanism == name]
 
     def choose(self, name: str | None, tuning: str | None, epsilon: float | None) -> Choice:
         """Return what a caller chose, where it is offered."""
@@ -113,8 +103,8 @@ class Catalogue:
             choices[0].tuning if tuning is None else tuning,
             choices[0].epsilon if epsilon is None else epsilon,
         )
-        if wanted in self._refused:
-            raise RefusedError(self._refused[wanted])
+        if wanted in self._offers.refused:
+            raise RefusedError(self._offers.refused[wanted])
         if wanted not in choices:
             tunings = _listed(_distinct([choice.tuning for choice in choices if choice.tuning]))
             epsilons = _listed(_distinct([f"{choice.epsilon:g}" for choice in choices if choice.epsilon]))
@@ -132,7 +122,7 @@ class Catalogue:
 
     def mechanism(self, choice: Choice) -> Mechanism:
         """Return a compiled mechanism."""
-        return self._compiled[choice]
+        return self._offers.compiled[choice]
 
     def service(self, name: str | None, tuning: str | None, epsilon: float | None, policy: str | None) -> Service:
         """Return what a request with these choices goes through."""
@@ -146,14 +136,14 @@ class Catalogue:
         """Return how far a mechanism changes words, over public words; computed once."""
         with self._lock:
             if choice not in self._figures:
-                mechanism = self._compiled[choice]
+                mechanism = self._offers.compiled[choice]
                 self._figures[choice] = deniability(mechanism, words=_FIGURES_OVER_WORDS, draws=300)
             return self._figures[choice]
 
     def _new_service(self, choice: Choice, policy: str) -> Service:
         settings = self.settings.mechanisms[choice.mechanism]
         sanitizer = Sanitizer(
-            self._compiled[choice],
+            self._offers.compiled[choice],
             policy=self._policies[policy],
             oov=settings.oov,
             carry_case=settings.carry_case,
@@ -173,15 +163,36 @@ class Catalogue:
         except (BudgetError, ParameterError) as error:
             raise ParameterError(f"{sanitizer.guarantee.mechanism} cannot be paid for from this ledger: {error}") from None
 
-    def compile(self, choice: Choice) -> Mechanism:
-        """Compile a choice in this process."""
-        settings = self.settings.mechanisms[choice.mechanism]
-        if settings.space not in self.spaces:
-            self.spaces[settings.space] = load_space(self.settings.spaces[settings.space])
-        space = self.spaces[settings.space]
-        space.compute_statistics()
-        mechanism: Mechanism = entry(settings.algorithm).compiler(space, **options_of(settings, choice))
-        return mechanism
+
+def compiled(settings: Settings, say: Callable[[str], None] = lambda line: None) -> Offers:
+    """Compile every choice; a default that has no certificate ends the start."""
+    spaces: dict[str, Space] = {}
+    offers = Offers({}, {})
+    for name, offered in settings.mechanisms.items():
+        if offered.space not in spaces:
+            spaces[offered.space] = load_space(settings.spaces[offered.space])
+            spaces[offered.space].compute_statistics()
+        default, *others = choices(name, offered)
+        for choice in (default, *others):
+            say(f"compiling {described(choice)}")
+            try:
+                offers.compiled[choice] = entry(offered.algorithm).compiler(
+                    spaces[offered.space], **options_of(offered, choice)
+                )
+            except CertificationError as refusal:
+                if choice == default:
+                    raise
+                offers.refused[choice] = str(refusal)
+                say(f"not offered: {described(choice)} has no certificate")
+    return offers
+
+
+def choices(name: str, settings: MechanismSettings) -> list[Choice]:
+    """Return every choice of a mechanism, the default first."""
+    named = [settings.tuning] if settings.tuning is not None or not settings.tunings else []
+    tunings = _distinct([*named, *settings.tunings])
+    epsilons = _distinct([settings.epsilon, *settings.epsilons])
+    return [Choice(name, tuning, epsilon) for tuning in tunings for epsilon in epsilons]
 
 
 def options_of(settings: MechanismSettings, choice: Choice) -> dict[str, Any]:

@@ -9,12 +9,12 @@ import asyncio
 import json
 import time
 import uuid
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Collection, MutableMapping
 from typing import Any
 
 from sfumato.server import logs
-from sfumato.server.metrics import OTHER, Metrics
-from sfumato.server.problems import MEDIA_TYPE, body
+from sfumato.server.metrics import OTHER, Metrics, known_method
+from sfumato.server.problems import MEDIA_TYPE, ProblemError, body
 from sfumato.server.settings import Limits
 
 Scope = MutableMapping[str, Any]
@@ -35,35 +35,35 @@ _HEADERS = (
 _NO_CONTENT_POLICY = (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'")
 
 
-class _TooLarge(Exception):
-    pass
-
-
-class _TooSlow(Exception):
-    pass
-
-
 class Envelope:
     """Wraps the application."""
 
-    def __init__(self, app: Any, limits: Limits, metrics: Metrics) -> None:
+    def __init__(self, app: Any, limits: Limits, metrics: Metrics, hosts: Collection[str] = ()) -> None:
         self._app = app
         self._limits = limits
         self._metrics = metrics
+        self._hosts = frozenset(host.lower() for host in hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        await _Exchange(self._app, self._limits, self._metrics, scope, receive, send).run()
+        await _Exchange(self._app, self._limits, self._metrics, self._hosts, scope, receive, send).run()
 
 
 class _Exchange:
     def __init__(
-        self, app: Any, limits: Limits, metrics: Metrics, scope: Scope, receive: Receive, send: Send
+        self,
+        app: Any,
+        limits: Limits,
+        metrics: Metrics,
+        hosts: frozenset[str],
+        scope: Scope,
+        receive: Receive,
+        send: Send,
     ) -> None:
-        self._app, self._limits, self._metrics = app, limits, metrics
+        self._app, self._limits, self._metrics, self._hosts = app, limits, metrics, hosts
         self._scope, self._receive, self._send = scope, receive, send
         self._request_id = scope["sfumato.request_id"] = uuid.uuid4().hex
         self._start = time.perf_counter()
@@ -75,8 +75,10 @@ class _Exchange:
     async def run(self) -> None:
         self._metrics.running.inc()
         try:
-            if self._announced() > self._limits.body_bytes:
-                await self._refuse(413, f"the body has more than {self._limits.body_bytes} bytes")
+            if not self._rightly_addressed():
+                await self._refuse(421, "this service is not addressed by that name")
+            elif self._announced() > self._limits.body_bytes:
+                await self._refuse(*self._too_large())
             else:
                 await self._answered()
         finally:
@@ -86,15 +88,21 @@ class _Exchange:
     async def _answered(self) -> None:
         try:
             await self._app(self._scope, self._next, self._out)
-        except _TooLarge:
-            await self._refuse(413, f"the body has more than {self._limits.body_bytes} bytes")
-        except _TooSlow:
-            await self._refuse(408, f"the body did not come within {self._limits.body_seconds:g} seconds")
         except Exception as error:
             # Errors that the application turned into answers already come here again; they were logged there.
             if not self._status:
                 logs.unexpected(error, self._request_id)
                 await self._refuse(500, "a defect of the service; please report it with the request id")
+
+    def _rightly_addressed(self) -> bool:
+        if not self._hosts:
+            return True
+        asked = next((value for name, value in self._scope["headers"] if name == b"host"), b"")
+        return asked.decode("latin-1").rpartition("]")[2].partition(":")[0].lower() in self._hosts
+
+    def _too_large(self) -> tuple[int, str]:
+        self._metrics.limited.labels("body size").inc()
+        return 413, f"the body has more than {self._limits.body_bytes} bytes"
 
     def _announced(self) -> int:
         for name, value in self._scope["headers"]:
@@ -110,12 +118,13 @@ class _Exchange:
                 message = await self._receive()
         except TimeoutError:
             self._metrics.limited.labels("slow body").inc()
-            raise _TooSlow from None
+            detail = f"the body did not come within {self._limits.body_seconds:g} seconds"
+            raise ProblemError(408, detail, {"connection": "close"}) from None
         if message["type"] == "http.request":
             self._received += len(message.get("body", b""))
             self._whole = not message.get("more_body", False)
             if self._received > self._limits.body_bytes:
-                raise _TooLarge
+                raise ProblemError(*self._too_large(), {"connection": "close"})
         return message
 
     async def _out(self, message: Message) -> None:
@@ -133,11 +142,13 @@ class _Exchange:
     async def _refuse(self, status: int, detail: str) -> None:
         if self._status:
             return
-        if status == 413:
-            self._metrics.limited.labels("body size").inc()
         content = json.dumps(body(status, detail, self._request_id)).encode()
         # What is left of the body is not read: the connection ends with this answer.
-        headers = [(b"content-type", MEDIA_TYPE.encode()), (b"content-length", str(len(content)).encode()), (b"connection", b"close")]
+        headers = [
+            (b"content-type", MEDIA_TYPE.encode()),
+            (b"content-length", str(len(content)).encode()),
+            (b"connection", b"close"),
+        ]
         await self._out({"type": "http.response.start", "status": status, "headers": headers})
         await self._send({"type": "http.response.body", "body": content})
 
@@ -147,12 +158,11 @@ class _Exchange:
         self._metrics.answered(route, self._scope["method"], self._status or 499, seconds)
         if route in _QUIET and self._status == 200:
             return
-        method = self._scope["method"] if len(self._scope["method"]) < 8 and self._scope["method"].isalpha() else OTHER
         logs.event(
             "request",
             request_id=self._request_id,
             route=route,
-            method=method if method in ("GET", "POST", "HEAD", "OPTIONS", "PUT", "DELETE", "PATCH") else OTHER,
+            method=known_method(self._scope["method"]),
             status=self._status or 499,
             reason=self._scope.get("sfumato.reason"),
             caller=self._scope.get("sfumato.caller"),

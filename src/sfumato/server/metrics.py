@@ -37,7 +37,7 @@ class Metrics:
 
     def answered(self, route: str, method: str, status: int, seconds: float) -> None:
         """Count a request."""
-        self.requests.labels(route, method if method in _METHODS else OTHER, str(status)).inc()
+        self.requests.labels(route, known_method(method), str(status)).inc()
         self.seconds.labels(route).observe(seconds)
 
     def text(self) -> bytes:
@@ -47,3 +47,8 @@ class Metrics:
         registry = CollectorRegistry()
         multiprocess.MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
         return generate_latest(registry)
+
+
+def known_method(method: str) -> str:
+    """Return an HTTP method, which a caller can make up, only where it is a common one."""
+    return method if method in _METHODS else OTHER
