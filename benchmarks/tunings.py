@@ -1,11 +1,13 @@
 """P(unchanged) and expected distance of the tunings of TEM on the default space, at the same certified epsilon.
 
-Writes ``results/tunings.json`` and, from it, the table between the markers of ``docs/mechanisms/tem.md``.
+Writes ``results/tunings.json`` and, from it, the table between the markers of ``docs/mechanisms/tem.md`` and the figure
+above it. With ``--table`` the table and the figure are made again from the saved figures.
 """
 
 from __future__ import annotations
 
 import json
+import sys
 import time
 from pathlib import Path
 
@@ -19,7 +21,8 @@ from sfumato.mechanism.exponential import ExponentialMechanism, tem
 EPSILONS = (1.0, 2.0, 4.0, 6.0, 8.0)
 TUNINGS = ("published", "calibrated", "floored", "tight")
 SAMPLED_WORDS = 2000
-PAGE = Path(__file__).parent.parent / "docs" / "mechanisms" / "tem.md"
+DOCS = Path(__file__).parent.parent / "docs"
+PAGE, FIGURE = DOCS / "mechanisms" / "tem.md", DOCS / "images" / "tunings.svg"
 MARKERS = ("<!-- tunings -->", "<!-- end of tunings -->")
 
 
@@ -88,6 +91,29 @@ def write_page() -> None:
     PAGE.write_text(f"{before}{MARKERS[0]}\n{table()}\n{MARKERS[1]}{after}")
 
 
+def draw() -> None:
+    """Draw the share of words that stay, and their expected distance, against epsilon."""
+    from matplotlib.figure import Figure
+
+    rows = json.loads((RESULTS / "tunings.json").read_text())["rows"]
+    figure = Figure(figsize=(9, 3.6), layout="constrained")
+    for panel, name, label in zip(
+        figure.subplots(1, 2),
+        ("unchanged", "expected_distance"),
+        ("P(unchanged)", "expected distance of a replacement"),
+        strict=True,
+    ):
+        for tuning, marker in zip(TUNINGS, "osD^", strict=True):
+            points = [(row["epsilon"], row[name]) for row in rows if row["tuning"] == tuning and name in row]
+            panel.plot(*zip(*points, strict=True), marker=marker, markersize=4, label=tuning)
+        panel.set(xlabel="epsilon that is promised", ylabel=label, ylim=(0, None))
+        panel.grid(alpha=0.25)
+    figure.axes[0].legend(title="tuning of TEM")
+    figure.savefig(FIGURE, metadata={"Date": None})
+
+
 if __name__ == "__main__":
-    save("tunings", {"rows": measure(), "sampled_words": SAMPLED_WORDS})
+    if "--table" not in sys.argv:
+        save("tunings", {"rows": measure(), "sampled_words": SAMPLED_WORDS})
     write_page()
+    draw()
