@@ -1,0 +1,55 @@
+// Small helpers that make elements. Text goes in as text only: no markup is ever parsed.
+
+export const byId = (id) => document.getElementById(id);
+
+export function element(name, properties = {}, ...children) {
+  const made = document.createElement(name);
+  for (const [property, value] of Object.entries(properties)) {
+    if (property.startsWith("aria-") || property === "role" || property === "scope") made.setAttribute(property, value);
+    else made[property] = value;
+  }
+  made.append(...children);
+  return made;
+}
+
+export function bar(share) {
+  const inner = element("span");
+  inner.style.width = `${Math.max(0, Math.min(1, share)) * 100}%`;
+  return element("div", { className: "bar", "aria-hidden": "true" }, inner);
+}
+
+export const percent = (value) => (value === null ? "none" : `${(100 * value).toFixed(value < 0.1 ? 2 : 1)} %`);
+export const number = (value, digits = 3) =>
+  value === null || value === undefined ? "none" : Number(value.toPrecision(digits)).toLocaleString("en", { maximumFractionDigits: 6 });
+
+export function figures(target, rows) {
+  target.replaceChildren(
+    ...rows.map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, value))),
+  );
+}
+
+const status = byId("status");
+
+export function say(text, wrong = false) {
+  status.textContent = text;
+  status.classList.toggle("wrong", wrong);
+}
+
+export function options(select, values, kept) {
+  const before = kept ?? select.value;
+  select.replaceChildren(...values.map(([value, label]) => element("option", { value }, label)));
+  if (values.some(([value]) => value === before)) select.value = before;
+  select.disabled = values.length < 2;
+}
+
+export function documentLoss(document_) {
+  if (!document_) return "not additive";
+  return document_.greatest_loss === null ? "no finite bound" : number(document_.greatest_loss, 4);
+}
+
+export function comparable(choice) {
+  const parts = [choice.mechanism];
+  if (choice.tuning) parts.push(choice.tuning);
+  if (choice.epsilon !== null) parts.push(`ε ${choice.epsilon}`);
+  return parts.join(" · ");
+}

@@ -1,0 +1,336 @@
+"""The page in a real browser: Debian's Chromium, driven by Playwright.  The screenshots of the documentation are made here."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("fastapi", reason="the extra 'server' is not installed")
+pytest.importorskip("uvicorn", reason="the extra 'server' is not installed")
+playwright_api = pytest.importorskip("playwright.sync_api", reason="the extra 'system' is not installed")
+axe_module = pytest.importorskip("axe_playwright_python.sync_playwright", reason="the extra 'system' is not installed")
+
+from server_support import SMALL, RunningService, running  # noqa: E402
+
+CHROMIUM = shutil.which("chromium")
+IMAGES = Path(__file__).resolve().parents[2] / "docs" / "images"
+TEXT = "The food was cold and we had to wait an hour for the bill."
+OPTIONS = {"runOnly": {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}}
+CONFIG = (
+    SMALL
+    + """
+[mechanisms.groups]
+algorithm = "custext"
+space = "small"
+epsilon = 4
+
+[policies.everything]
+[policies.numbers]
+protect = ["numbers"]
+
+[limits]
+requests_per_minute = 100000
+burst = 10000
+
+[[keys]]
+id = "reader"
+hash = "{hash}"
+scopes = ["privatize", "explain", "guarantee", "budget"]
+subject = "demo"
+
+[noise]
+key_file = "noise.key"
+
+[anonymous]
+scopes = ["privatize", "explain", "guarantee"]
+"""
+)
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed (Debian's package is chromium)")
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
+    from sfumato.server.keys import new_key
+
+    folder = tmp_path_factory.mktemp("page")
+    (folder / "noise.key").write_bytes(os.urandom(32))
+    config = folder / "sfumato.toml"
+    config.write_text(CONFIG.replace("{hash}", new_key("reader").hash))
+    with running(config) as service:
+        yield service
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with playwright_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+        )
+        yield browser
+        browser.close()
+
+
+class Opened:
+    """The page, with everything it asked for and complained about."""
+
+    def __init__(self, browser: Any, service: RunningService, **context: Any) -> None:
+        self.context = browser.new_context(**context)
+        self.page = self.context.new_page()
+        self.page.set_default_timeout(20_000)
+        self.complaints: list[str] = []
+        self.asked: list[str] = []
+        self.page.on("console", lambda message: message.type == "error" and self.complaints.append(message.text))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("request", lambda request: self.asked.append(request.url))
+        self.origin = service.url
+        self.page.goto(service.url + "/")
+        self.until("document.querySelector('#mechanism').options.length > 0")
+
+    def until(self, condition: str, argument: Any = None) -> None:
+        """Wait for a condition; the browser's own way to wait would need what the page's content policy forbids."""
+        deadline = time.monotonic() + 20
+        while not self.page.evaluate(condition, argument):
+            assert time.monotonic() < deadline, condition
+            self.page.wait_for_timeout(30)
+
+    def type(self, text: str = TEXT) -> None:
+        self.page.fill("#text", text)
+        self.until("n => document.querySelectorAll('#out .word').length === n", len(text.split()))
+        self.until("!document.querySelector('#copy').disabled")
+
+    def figure(self, name: str, panel: str = "#figures") -> str:
+        return str(self.page.locator(f"{panel} div", has_text=name).locator("dd").inner_text())
+
+    def violations(self) -> list[str]:
+        results = axe_module.Axe().run(self.page, options=OPTIONS)
+        return [f"{one['id']}: {one['help']}" for one in results.response["violations"]]
+
+
+@pytest.fixture
+def opened(browser: Any, service: RunningService) -> Iterator[Opened]:
+    one = Opened(browser, service, viewport={"width": 1200, "height": 950}, color_scheme="light")
+    yield one
+    assert one.complaints == []
+    assert [url for url in one.asked if not url.startswith(one.origin)] == []
+    one.context.close()
+
+
+def _image(opened: Opened, name: str, **options: Any) -> None:
+    """Write a screenshot of the documentation, where that is asked for; take it in any case."""
+    taken = opened.page.screenshot(**options)
+    assert taken.startswith(b"\x89PNG")
+    if os.environ.get("SFUMATO_WRITE_IMAGES"):
+        (IMAGES / f"{name}.png").write_bytes(taken)
+
+
+def test_typing_shows_how_each_word_changed(opened: Opened) -> None:
+    opened.type()
+    words = opened.page.locator("#out .word")
+    assert words.count() == len(TEXT.split())
+    labels = [words.nth(place).get_attribute("aria-label") for place in range(words.count())]
+    assert all("came out the same" in label or "became" in label for label in labels), labels
+    assert opened.figure("Protected words") == str(len(TEXT.split()))
+    assert float(opened.figure("Certified epsilon")) <= 6.0
+    assert "odds between any two protected words" in opened.page.inner_text("#promise")
+    assert opened.page.inner_text("#promise-text").startswith("For a whole record")
+    assert opened.violations() == []
+    _image(opened, "page-try", full_page=True)
+
+
+def test_hovering_shows_candidates_with_probabilities(opened: Opened) -> None:
+    opened.type("good food")
+    opened.page.hover("#out .word >> nth=1")
+    card = opened.page.locator("#card")
+    card.wait_for(state="visible")
+    assert "food" in card.inner_text()
+    shares = [float(text.split()[0]) for text in card.locator("td").all_inner_texts() if "%" in text]
+    assert len(shares) == 9
+    assert sum(shares) == pytest.approx(100, abs=0.5)
+    assert opened.violations() == []
+    _image(opened, "page-candidates", clip={"x": 0, "y": 330, "width": 1200, "height": 520})
+    opened.page.keyboard.press("Escape")
+    card.wait_for(state="hidden")
+
+
+def test_sliding_changes_the_figures_at_once(opened: Opened) -> None:
+    opened.type()
+    shares = []
+    for place in range(4):
+        opened.page.evaluate(
+            "place => { const e = document.querySelector('#epsilon'); e.value = place;"
+            " e.dispatchEvent(new Event('input', {bubbles: true})); }",
+            place,
+        )
+        wanted = ("1", "3", "6", "12")[place]
+        assert opened.page.inner_text("#epsilon-value") == wanted
+        opened.until(
+            "most => { const e = [...document.querySelectorAll('#figures div')].find(d => d.textContent.startsWith('Certified'));"
+            " const found = Number(e.querySelector('dd').textContent); return found <= most && found > most / 2; }",
+            float(wanted),
+        )
+        shares.append(float(opened.figure("P(unchanged)").split()[0]))
+    assert shares == sorted(shares)
+    assert shares[0] < shares[-1]
+
+
+def test_policy_and_tuning_are_chosen(opened: Opened) -> None:
+    opened.page.select_option("#policy", "numbers")
+    opened.page.fill("#text", "room 7")
+    opened.page.wait_for_selector("#out .word.kept")
+    assert opened.figure("Protected words") == "1"
+    opened.page.select_option("#policy", "everything")
+    opened.page.select_option("#tuning", "published")
+    opened.until("!document.querySelector('#out .word.kept')")
+    assert opened.figure("Protected words") == "2"
+
+
+def test_two_mechanisms_side_by_side(opened: Opened) -> None:
+    opened.type()
+    opened.page.click("#tab-compare")
+    opened.page.select_option("#left", label="everyday · best · ε 3")
+    opened.page.select_option("#right", label="groups · ε 4")
+    opened.page.click("#compare")
+    opened.page.wait_for_selector("#compared tbody tr >> nth=5")
+    text = opened.page.inner_text("#compared")
+    assert "group" in text
+    assert "not additive" in text
+    assert opened.page.locator("#compared .out").count() == 2
+    assert opened.violations() == []
+    _image(opened, "page-compare")
+
+
+def test_audit_tells_what_the_best_attacker_guesses(opened: Opened) -> None:
+    opened.page.click("#tab-audit")
+    opened.page.select_option("#audited", label="everyday · best · ε 12")
+    opened.page.click("#audit")
+    opened.page.wait_for_selector("#audit-figures div")
+    assert opened.figure("Claim holds", "#audit-figures") == "yes"
+    near = float(opened.figure("Bayes attack", "#audit-figures").split()[0])
+    opened.page.select_option("#audited", label="everyday · published · ε 1")
+    opened.page.click("#audit")
+    opened.until("!document.querySelector('#attack').textContent.includes(' " + f"{near:.1f}" + " %')")
+    assert float(opened.figure("Bayes attack", "#audit-figures").split()[0]) < near
+    assert opened.violations() == []
+    _image(opened, "page-audit")
+
+
+def test_dark_mode(browser: Any, service: RunningService) -> None:
+    dark = Opened(browser, service, viewport={"width": 1200, "height": 950}, color_scheme="dark")
+    light = "rgb(251, 249, 245)"
+    colour = "getComputedStyle(document.body).backgroundColor"
+    assert dark.page.evaluate(colour) != light
+    dark.type()
+    assert dark.violations() == []
+    _image(dark, "page-dark")
+    dark.page.click("#theme")
+    assert dark.page.evaluate(colour) == light
+    dark.page.click("#theme")
+    assert dark.page.evaluate(colour) != light
+    assert dark.complaints == []
+    dark.context.close()
+
+
+def test_phone_width(browser: Any, service: RunningService) -> None:
+    phone = Opened(browser, service, viewport={"width": 360, "height": 740}, is_mobile=True, has_touch=True)
+    phone.type()
+    assert phone.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    phone.page.tap("#out .word >> nth=3")
+    card = phone.page.locator("#card")
+    card.wait_for(state="visible")
+    box = card.bounding_box()
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= 360
+    assert phone.violations() == []
+    _image(phone, "page-phone")
+    assert phone.complaints == []
+    phone.context.close()
+
+
+def test_keyboard_alone(opened: Opened) -> None:
+    page = opened.page
+
+    def focused() -> str:
+        return str(page.evaluate("document.activeElement.id || document.activeElement.className"))
+
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    seen = []
+    for _ in range(30):
+        page.keyboard.press("Tab")
+        seen.append(focused())
+        if seen[-1] == "text":
+            break
+    assert seen[-1] == "text", seen
+    page.keyboard.type("cold food")
+    opened.until("document.querySelectorAll('#out .word').length === 2")
+    opened.until("!document.querySelector('#copy').disabled")
+    for _ in range(12):
+        page.keyboard.press("Tab")
+        if "word" in focused().split():
+            break
+    assert "word" in focused().split()
+    assert page.locator("#card").is_visible()
+    assert "cold" in page.inner_text("#card")
+    page.keyboard.press("ArrowRight")
+    assert "food" in page.inner_text("#card h3")
+    page.keyboard.press("Escape")
+    assert not page.locator("#card").is_visible()
+    page.focus("#epsilon")
+    before = page.inner_text("#epsilon-value")
+    page.keyboard.press("ArrowRight")
+    assert page.inner_text("#epsilon-value") != before
+    page.focus("#tab-try")
+    page.keyboard.press("ArrowRight")
+    assert focused() == "tab-compare"
+    assert page.locator("#panel-compare").is_visible()
+    page.keyboard.press("End")
+    assert page.locator("#panel-budget").is_visible()
+    assert opened.violations() == []
+
+
+def test_a_dropped_file_is_read(opened: Opened) -> None:
+    opened.page.evaluate(
+        """() => {
+          const data = new DataTransfer();
+          data.items.add(new File(["good food"], "note.txt", {type: "text/plain"}));
+          document.querySelector("#text").dispatchEvent(new DragEvent("drop", {dataTransfer: data, bubbles: true, cancelable: true}));
+        }"""
+    )
+    opened.until("document.querySelectorAll('#out .word').length === 2")
+    assert opened.page.input_value("#text") == "good food"
+
+
+def test_markup_in_a_text_stays_text(opened: Opened) -> None:
+    opened.page.fill("#text", "<img src=x onerror=document.title='gone'> food")
+    opened.until("document.querySelector('#out').textContent.includes('<')")
+    assert opened.page.locator("#out img").count() == 0
+    assert opened.page.title() != "gone"
+
+
+def test_nothing_is_stored_in_the_browser(opened: Opened) -> None:
+    opened.type("secretly cold food")
+    stored = opened.page.evaluate(
+        """async () => [localStorage.length, sessionStorage.length, document.cookie,
+             (await indexedDB.databases()).length, (await caches.keys()).length]"""
+    )
+    assert stored == [0, 0, "", 0, 0]
+    opened.page.goto("about:blank")
+    opened.page.go_back()
+    opened.until("document.querySelector('#mechanism').options.length > 0")
+    assert opened.page.input_value("#text") == ""
+    assert "secretly" not in opened.page.inner_text("body")
+
+
+def test_an_unusable_key_is_said(opened: Opened) -> None:
+    opened.page.fill("#key", "sfu_reader_" + "x" * 43)
+    opened.page.keyboard.press("Tab")
+    opened.page.wait_for_selector("#status.wrong")
+    assert "no such key" in opened.page.inner_text("#status")
+    opened.complaints.clear()  # the browser notes the status 401 on its console
