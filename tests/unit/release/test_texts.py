@@ -1,0 +1,64 @@
+"""Texts of many subjects: what is held back is not drawn, and numbers of records keep their noise."""
+
+from __future__ import annotations
+
+import pytest
+
+import sfumato
+from sfumato.foundation.randomness import RunKey
+from sfumato.ledger import Ledger, ReusedKeyError
+from sfumato.release import TextRelease
+from sfumato.sanitize import Sanitizer
+
+SPACE = sfumato.Space.from_arrays(["cold", "cool", "warm", "hot"], [[0.0], [1.0], [3.0], [4.0]])
+SANITIZER = Sanitizer(sfumato.compile("tem", SPACE, epsilon=2.0))
+KEY = RunKey.generate()
+TEXTS = ["cold", "hot warm", "cool", "warm warm warm", "hot"]
+OWNERS = ["ada", "bob", "ada", "ada", "bob"]
+
+
+@pytest.fixture
+def paid(ledger: Ledger) -> Ledger:
+    price = SANITIZER.guarantee.certified  # type: ignore[attr-defined]
+    ledger.create("ada", kind="metric", limit=2.5 * price)
+    ledger.create("bob", kind="metric", limit=100)
+    return ledger
+
+
+def test_paid_texts_come_out_as_without_a_ledger(paid: Ledger) -> None:
+    releases = TextRelease(paid, SANITIZER, key=KEY)
+    batch = releases.batch(TEXTS, OWNERS)
+    free = SANITIZER.batch(TEXTS, key=KEY)
+    assert batch.texts == [free.texts[0], free.texts[1], free.texts[2], None, free.texts[4]]
+    assert (releases.tally.released, releases.tally.exhausted) == (4, 1)
+    assert not releases.stopped
+    assert batch.guarantee == free.guarantee
+
+
+def test_a_repeated_batch_is_the_same_and_free(paid: Ledger) -> None:
+    first = TextRelease(paid, SANITIZER, key=KEY).batch(TEXTS, OWNERS)
+    before = paid.verify().digest
+    assert TextRelease(paid, SANITIZER, key=KEY).batch(TEXTS, OWNERS) == first
+    rest = TextRelease(paid, SANITIZER, key=KEY).batch(TEXTS[1:], OWNERS[1:], first_record=1)
+    assert rest.texts == first.texts[1:]
+    assert paid.verify().digest == before
+    with pytest.raises(ReusedKeyError):
+        TextRelease(paid, SANITIZER, key=KEY).batch(["hot", *TEXTS[1:]], OWNERS)
+
+
+def test_stopping(paid: Ledger) -> None:
+    releases = TextRelease(paid, SANITIZER, when_exhausted="stop")
+    batch = releases.batch(TEXTS, OWNERS)
+    assert [text is None for text in batch.texts] == [False, False, False, True, True]
+    assert releases.stopped
+
+
+def test_columns_of_a_record_are_paid_for_together(paid: Ledger) -> None:
+    releases = TextRelease(paid, SANITIZER, key=KEY)
+    assert releases.admit([["cold", "hot"], ["warm warm", None]], ["ada", "ada"]) == [False, True]
+
+
+def test_null_texts_and_empty_ones_are_told_apart_in_a_repeated_run(paid: Ledger) -> None:
+    assert TextRelease(paid, SANITIZER, key=KEY).admit([["cold"], [None]], ["bob"]) == [True]
+    with pytest.raises(ReusedKeyError):
+        TextRelease(paid, SANITIZER, key=KEY).admit([["cold"], [""]], ["bob"])
