@@ -9,6 +9,7 @@ kept, in ``$SFUMATO_CACHE_DIR`` or ``~/.cache/sfumato``.
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import time
@@ -97,6 +98,7 @@ def embed(name: str) -> None:
         print(f"{name}: {start + len(part)} of {len(texts)} in {time.time() - started:.0f} s", flush=True)
 
 
+@functools.lru_cache(maxsize=8)
 def load(name: str, limit: int | None = None) -> Embedded:
     """Return what is embedded of a corpus, from its beginning."""
     paths = sorted(cache_folder().glob(f"{name}-*.npz"))
@@ -105,6 +107,26 @@ def load(name: str, limit: int | None = None) -> Embedded:
     parts = [np.load(path) for path in paths]
     columns = (np.concatenate([part[key] for part in parts])[:limit] for key in ("mean", "cls", "labels"))
     return Embedded(*columns)
+
+
+def load_tokens(name: str, limit: int, max_tokens: int = 64) -> tuple[list[np.ndarray], np.ndarray]:
+    """Return the token vectors (in half precision) and the label of each of the first sentences of a corpus."""
+    path = cache_folder() / f"tokens-{name}-{limit}-{max_tokens}.npz"
+    if not path.exists():
+        texts, labels = corpus(name)
+        encoder = minilm(max_tokens)
+        rows: list[np.ndarray] = []
+        for first in range(0, min(limit, len(texts)), 100):
+            found = encoder.encode_tokens(texts[first : min(first + 100, limit)])
+            rows += [one[mask].astype(np.float16) for one, mask in zip(found.values, found.mask, strict=True)]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_suffix(".part")
+        with partial.open("wb") as file:
+            lengths = np.array([len(row) for row in rows])
+            np.savez(file, values=np.concatenate(rows), lengths=lengths, labels=labels[: len(rows)])
+        partial.rename(path)
+    kept = np.load(path)
+    return np.split(kept["values"], np.cumsum(kept["lengths"])[:-1]), kept["labels"]
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ Everything here is post-processing of what was released: no number of epochs cos
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ except ImportError as error:
     raise MissingExtraError("torch", "torch") from error
 
 KINDS = ("linear", "mlp")
+SOLVERS = ("converge", "epochs")
 _FORMAT = "sfumato head 1"
 
 
@@ -36,6 +38,8 @@ class HeadSettings:
     classes: int
     kind: str = "linear"
     hidden: int = 64
+    solver: str = "converge"
+    """A linear head is fitted to convergence (L-BFGS), or by epochs of Adam like a two-layer one."""
     pairs: bool = False
     """Vectors are two sentences side by side, which the head compares."""
     scale: float = 1.0
@@ -59,6 +63,7 @@ class HeadSettings:
             lambda: require_positive(scale=self.scale, rate=self.rate),
             lambda: require_non_negative(decay=0.0 if self.decay is None else self.decay),
             lambda: require_one_of(KINDS, kind=self.kind),
+            lambda: require_one_of(SOLVERS, solver=self.solver),
         )
         if self.classes < 2:
             raise ParameterError(f"there must be at least 2 classes, got {self.classes}")
@@ -96,21 +101,29 @@ class Head:
     def fit(
         self, vectors: npt.ArrayLike, labels: npt.ArrayLike, transition: npt.NDArray[np.float64] | None = None
     ) -> Head:
-        """Train in one go.  ``transition`` is P(label sent | true label) where labels went through randomised response.
-
-        A linear head is fitted to convergence (L-BFGS), a two-layer one by epochs of Adam in a shuffled order.
-        """
+        """Train in one go.  ``transition`` is P(label sent | true label) where labels went through randomised response."""
         inputs, targets = self._data(vectors, labels)
         if len(inputs) == 0:
             raise DataError("there are no vectors to train on")
         self.seen = len(inputs)
         noisy = None if transition is None else torch.from_numpy(transition).float()
-        if self.settings.kind == "linear":
+        if self.settings.kind == "linear" and self.settings.solver == "converge":
             self._converge(inputs, targets, noisy)
             return self
+        return self.fit_epochs(((vectors, labels) for _ in range(self.settings.epochs)), transition)
+
+    def fit_epochs(
+        self,
+        epochs: Iterable[tuple[npt.ArrayLike, npt.ArrayLike]],
+        transition: npt.NDArray[np.float64] | None = None,
+    ) -> Head:
+        """Train one pass over the vectors of each epoch, which may be other vectors every time (fresh noise)."""
         order = torch.Generator().manual_seed(self.settings.seed)
         optimiser = torch.optim.Adam(self.module.parameters(), lr=self.settings.rate)
-        for _ in range(self.settings.epochs):
+        noisy = None if transition is None else torch.from_numpy(transition).float()
+        for vectors, labels in epochs:
+            inputs, targets = self._data(vectors, labels)
+            self.seen = max(self.seen, len(inputs))
             for places in torch.randperm(len(inputs), generator=order).split(self.settings.batch):
                 self._step(optimiser, inputs[places], targets[places], noisy, len(inputs))
         return self

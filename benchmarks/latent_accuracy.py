@@ -1,0 +1,435 @@
+"""Accuracy of a head that sees noisy sentence vectors only, against epsilon and the choices of the pipeline.
+
+Sentences are those of ``latent_data.py``: IMDB (25,000 reviews, 5,000 of them for testing, split anew for each seed) and
+SST-2 (6,920 / 872), encoded by all-MiniLM-L6-v2 from their first 128 word pieces.  Every figure is a mean over seeds with
+a 95 % t-interval; every test query is noised too, unless a column says "local".
+
+    python benchmarks/latent_data.py && python benchmarks/latent_accuracy.py
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from scipy import stats
+
+sys.path.insert(0, str(Path(__file__).parent))
+import latent_data as data
+from sfumato.foundation.randomness import RunKey
+from sfumato.latent.amplification import secretly_sampled, shuffled
+from sfumato.latent.calibration import release_once, several_releases
+from sfumato.latent.encoders.projection import Projection
+from sfumato.latent.encoders.words import WordMeanEncoder
+from sfumato.latent.heads import Head, HeadSettings
+from sfumato.latent.labels import RandomisedResponse
+from sfumato.latent.layer import GaussianLayer
+from sfumato.latent.plan import NoisePlan
+from sfumato.latent.published import as_published
+from sfumato.latent.vectors import choose_clip
+from sfumato.space import Space
+
+IMAGES = Path(__file__).resolve().parents[1] / "docs" / "images"
+PUBLIC_OF = {"imdb": "rotten_tomatoes", "sst2": "imdb"}
+"""Which other corpus is the public one: SST-2 was made from the sentences of Rotten Tomatoes, so it takes IMDB."""
+TOKENS = 64
+
+
+@dataclass(frozen=True)
+class LatentConfig:
+    """What to measure; the defaults are the published figures, :meth:`small` takes a minute."""
+
+    datasets: tuple[str, ...] = ("imdb", "sst2")
+    encoders: tuple[str, ...] = ("minilm", "direction")
+    epsilons: tuple[float, ...] = (0.5, 1.0, 2.0, 4.0, 6.0, 8.0, 10.0)
+    delta: float = 1e-5
+    seeds: tuple[int, ...] = (1, 2, 3, 4, 5)
+    """For the one direction; the whole vectors take the first three."""
+    limit: int = 25_000
+    epochs: int = 10
+    batch: int = 256
+    tables: tuple[str, ...] = ("accounting", "distribution", "clip", "position", "sampling", "labels")
+
+    @classmethod
+    def small(cls) -> LatentConfig:
+        """Return a quick run that shows the same tables."""
+        return cls(epsilons=(1.0, 10.0), seeds=(1, 2, 3), limit=1_500, epochs=3, encoders=("direction",))
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """One split of one corpus as seen through one encoder."""
+
+    train: np.ndarray
+    train_labels: np.ndarray
+    test: np.ndarray
+    test_labels: np.ndarray
+    clip: float
+
+    @property
+    def dimension(self) -> int:
+        """How many numbers a vector has."""
+        return int(self.train.shape[1])
+
+
+@functools.lru_cache(maxsize=4)
+def public_vectors(dataset: str) -> np.ndarray:
+    """Return the vectors of the public corpus."""
+    return data.load(PUBLIC_OF[dataset], 8_000).mean
+
+
+@functools.lru_cache(maxsize=4)
+def public_direction(dataset: str) -> Projection:
+    """Return the one direction that tells good from bad reviews in the public corpus."""
+    public = data.load(PUBLIC_OF[dataset], 8_000)
+    return Projection.discriminating(public.mean, public.labels, classes=2)
+
+
+@functools.lru_cache(maxsize=5)
+def load(dataset: str, encoder: str, seed: int, limit: int) -> Corpus:
+    """Return the split of a seed; the clipping norm is chosen on the public corpus."""
+    public = public_vectors(dataset)
+    if dataset == "imdb":
+        whole = data.load("imdb", limit)
+        order = np.random.default_rng(seed).permutation(len(whole.labels))
+        cut = len(order) * 4 // 5
+        vectors, labels = whole.mean[order], whole.labels[order]
+        parts = [vectors[:cut], labels[:cut], vectors[cut:], labels[cut:]]
+    else:
+        train, dev = data.load("sst2_train", limit), data.load("sst2_dev")
+        parts = [train.mean, train.labels, dev.mean, dev.labels]
+    if encoder == "direction":
+        direction = public_direction(dataset)
+        public, parts[0], parts[2] = direction.apply(public), direction.apply(parts[0]), direction.apply(parts[2])
+    return Corpus(*parts, clip=choose_clip(public))
+
+
+def noisy(vectors: np.ndarray, plan: NoisePlan, generator: torch.Generator) -> np.ndarray:
+    """Return one release; the generator is quick and predictable, as an experiment wants it."""
+    return GaussianLayer(plan, generator)(torch.from_numpy(np.asarray(vectors, dtype=np.float64))).numpy()
+
+
+def head_for(plan: NoisePlan, seed: int, **options: Any) -> Head:
+    """Return a linear head for vectors under a plan."""
+    size = float(np.hypot(plan.deviation, plan.clip / np.sqrt(plan.dimension)))
+    return Head(HeadSettings(dimension=plan.dimension, classes=2, scale=size, seed=seed, **options))
+
+
+def scores(head: Head, corpus: Corpus, query: NoisePlan, generator: torch.Generator) -> dict[str, float]:
+    """Return accuracy on noisy queries, and on queries asked at the owner's side without noise."""
+    clipped = GaussianLayer(query, generator).clip(torch.from_numpy(corpus.test.astype(np.float64))).numpy()
+    return {
+        "accuracy": head.accuracy(noisy(corpus.test, query, generator), corpus.test_labels),
+        "local_accuracy": head.accuracy(clipped, corpus.test_labels),
+    }
+
+
+def fitted(corpus: Corpus, plan: NoisePlan, query: NoisePlan, seed: int) -> dict[str, float]:
+    """Release once, fit to convergence, score."""
+    generator = torch.Generator().manual_seed(seed)
+    head = head_for(plan, seed).fit(noisy(corpus.train, plan, generator), corpus.train_labels)
+    return scores(head, corpus, query, generator)
+
+
+def summary(runs: Sequence[dict[str, float]]) -> dict[str, float]:
+    """Return the mean of each score with the half width of its 95 % t-interval."""
+    result: dict[str, float] = {"seeds": len(runs)}
+    for name in runs[0]:
+        values = np.array([run[name] for run in runs])
+        half = (
+            stats.t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / math.sqrt(len(values)) if len(values) > 1 else 0
+        )
+        result[name], result[f"{name}_half_width"] = round(float(values.mean()), 4), round(float(half), 4)
+    return result
+
+
+def over_seeds(
+    config: LatentConfig, dataset: str, encoder: str, one: Callable[[Corpus, int], dict[str, float]]
+) -> dict:
+    """Return the summary of one cell."""
+    seeds = config.seeds[:3] if encoder == "minilm" else config.seeds
+    return summary([one(load(dataset, encoder, seed, config.limit), seed) for seed in seeds])
+
+
+def accounting_rows(config: LatentConfig, dataset: str, encoder: str) -> Iterator[dict[str, Any]]:
+    """Release once, fresh noise in every epoch, and the published accounting, trained alike by epochs of Adam."""
+    for epsilon in config.epsilons:
+        for mode in ("release once", "fresh each epoch", "as_published"):
+            facts: dict[str, Any] = {}
+
+            def one(corpus: Corpus, seed: int, epsilon: float = epsilon, mode: str = mode, facts: dict = facts) -> dict:
+                shape = {"clip": corpus.clip, "dimension": corpus.dimension}
+                query = release_once(epsilon=epsilon, delta=config.delta, **shape)
+                rate = min(config.batch / len(corpus.train), 1.0)
+                if mode == "release once":
+                    plan = query
+                elif mode == "fresh each epoch":
+                    plan = several_releases(config.epochs, epsilon=epsilon, delta=config.delta, **shape)
+                else:
+                    steps = config.epochs * math.ceil(len(corpus.train) / config.batch)
+                    claimed = as_published(
+                        epsilon=epsilon, delta=config.delta, rate=rate, steps=steps, allow_unsound=True, **shape
+                    )
+                    plan = query = claimed.noise
+                facts |= {
+                    "sound_epsilon": round(plan.epsilon(), 4),
+                    "scale_over_clip": round(plan.scale / plan.clip, 4),
+                }
+                generator = torch.Generator().manual_seed(seed)
+                once = noisy(corpus.train, plan, generator) if mode == "release once" else None
+                epochs = (
+                    (noisy(corpus.train, plan, generator) if once is None else once, corpus.train_labels)
+                    for _ in range(config.epochs)
+                )
+                head = head_for(plan, seed, batch=config.batch, solver="epochs").fit_epochs(epochs)
+                return scores(head, corpus, query, generator)
+
+            yield {"mode": mode, "epsilon": epsilon, **over_seeds(config, dataset, encoder, one), **facts}
+
+
+def distribution_rows(config: LatentConfig, dataset: str, encoder: str) -> Iterator[dict[str, Any]]:
+    """Gaussian noise, and Laplace noise with its clipping norm in l1."""
+    for epsilon in config.epsilons:
+        for distribution in ("gaussian", "laplace"):
+
+            def one(corpus: Corpus, seed: int, epsilon: float = epsilon, distribution: str = distribution) -> dict:
+                bound = corpus.clip
+                if distribution == "laplace" and corpus.dimension > 1:
+                    bound = choose_clip(public_vectors(dataset), norm="l1")
+                plan = release_once(
+                    epsilon=epsilon,
+                    delta=config.delta,
+                    clip=bound,
+                    dimension=corpus.dimension,
+                    distribution=distribution,
+                )
+                return fitted(corpus, plan, plan, seed)
+
+            yield {"distribution": distribution, "epsilon": epsilon, **over_seeds(config, dataset, encoder, one)}
+
+
+def clip_rows(config: LatentConfig, dataset: str, encoder: str) -> Iterator[dict[str, Any]]:
+    """The clipping norm, as a multiple of the public median norm."""
+    for epsilon in (4.0, 10.0):
+        for factor in (0.03, 0.1, 0.3, 1.0, 3.0, 10.0):
+
+            def one(corpus: Corpus, seed: int, epsilon: float = epsilon, factor: float = factor) -> dict:
+                plan = release_once(
+                    epsilon=epsilon, delta=config.delta, clip=corpus.clip * factor, dimension=corpus.dimension
+                )
+                return fitted(corpus, plan, plan, seed)
+
+            yield {"epsilon": epsilon, "clip_factor": factor, **over_seeds(config, dataset, encoder, one)}
+
+
+def sampling_rows(config: LatentConfig, dataset: str, encoder: str) -> Iterator[dict[str, Any]]:
+    """How large a share takes part: secret sampling, a shuffled batch, and the published accounting; ten passes worth."""
+    for epsilon in (1.0, 4.0):
+        for rate in (0.01, 0.05, 0.2, 0.5, 1.0):
+            for mode in ("secret sample, one round", "as_published, ten epochs"):
+                facts: dict[str, Any] = {}
+
+                def one(
+                    corpus: Corpus,
+                    seed: int,
+                    epsilon: float = epsilon,
+                    rate: float = rate,
+                    mode: str = mode,
+                    facts: dict = facts,
+                ) -> dict:
+                    shape = {"clip": corpus.clip, "dimension": corpus.dimension, "delta": config.delta}
+                    query, count = release_once(epsilon=epsilon, **shape), len(corpus.train)
+                    batch = max(2, round(rate * count))
+                    generator = torch.Generator().manual_seed(seed)
+                    if mode.startswith("secret"):
+                        plan = secretly_sampled(epsilon=epsilon, records=count, batch=batch, **shape).noise
+                        chosen = torch.randperm(count, generator=generator)[:batch].numpy()
+                        vectors, labels = noisy(corpus.train[chosen], plan, generator), corpus.train_labels[chosen]
+                        facts |= {"scale_over_clip": round(plan.scale / plan.clip, 4)}
+                        return scores(head_for(plan, seed).fit(vectors, labels), corpus, query, generator)
+                    claimed = as_published(
+                        epsilon=epsilon, rate=rate, steps=round(10 / rate), allow_unsound=True, **shape
+                    )
+                    plan = claimed.noise
+                    facts |= {
+                        "scale_over_clip": round(plan.scale / plan.clip, 4),
+                        "sound_epsilon": round(claimed.true_epsilon, 4),
+                    }
+                    # The mean of ten noisy copies is what ten epochs can learn from them, in a tenth of the time.
+                    copies = sum(noisy(corpus.train, plan, generator) for _ in range(10)) / 10
+                    return scores(head_for(plan, seed).fit(copies, corpus.train_labels), corpus, plan, generator)
+
+                yield {
+                    "mode": mode,
+                    "epsilon": epsilon,
+                    "rate": rate,
+                    **over_seeds(config, dataset, encoder, one),
+                    **facts,
+                }
+        facts = {}
+
+        def batched(corpus: Corpus, seed: int, epsilon: float = epsilon, facts: dict = facts) -> dict:
+            shape = {"clip": corpus.clip, "dimension": corpus.dimension, "delta": config.delta}
+            plan = shuffled(epsilon=epsilon, records=len(corpus.train), **shape).noise
+            facts |= {"scale_over_clip": round(plan.scale / plan.clip, 4)}
+            return fitted(corpus, plan, release_once(epsilon=epsilon, **shape), seed)
+
+        row = over_seeds(config, dataset, encoder, batched)
+        yield {"mode": "shuffled batch", "epsilon": epsilon, "rate": 1.0, **row, **facts}
+
+
+def labels_rows(config: LatentConfig, dataset: str, encoder: str) -> Iterator[dict[str, Any]]:
+    """Labels as they are, and by randomised response with an epsilon of their own."""
+    for label_epsilon in (0.5, 1.0, 2.0, 4.0, None):
+
+        def one(corpus: Corpus, seed: int, label_epsilon: float | None = label_epsilon) -> dict:
+            plan = release_once(epsilon=4.0, delta=config.delta, clip=corpus.clip, dimension=corpus.dimension)
+            generator = torch.Generator().manual_seed(seed)
+            labels, transition = corpus.train_labels, None
+            if label_epsilon is not None:
+                response = RandomisedResponse.of(classes=2, epsilon=label_epsilon)
+                labels = response.sample(labels, RunKey.from_seed(seed).record(0, "labels"))
+                transition = response.transition()
+            head = head_for(plan, seed).fit(noisy(corpus.train, plan, generator), labels, transition)
+            return scores(head, corpus, plan, generator)
+
+        yield {"epsilon": 4.0, "label_epsilon": label_epsilon, **over_seeds(config, dataset, encoder, one)}
+
+
+def released_means(rows: Sequence[np.ndarray], plan: NoisePlan, generator: torch.Generator) -> np.ndarray:
+    """Release every token of every sentence and return the mean of each sentence's noisy tokens (post-processing)."""
+    layer, means = GaussianLayer(plan, generator), []
+    for start in range(0, len(rows), 200):
+        part = rows[start : start + 200]
+        values = torch.zeros(len(part), max(map(len, part)), plan.dimension, dtype=torch.float64)
+        mask = torch.zeros(values.shape[:2], dtype=torch.bool)
+        for place, row in enumerate(part):
+            values[place, : len(row)] = torch.from_numpy(row.astype(np.float64))
+            mask[place, : len(row)] = True
+        means.append((layer(values, mask).sum(dim=1) / mask.sum(dim=1, keepdim=True).clamp(min=1)).numpy())
+    return np.concatenate(means)
+
+
+def position_rows(config: LatentConfig, encoder: str) -> Iterator[dict[str, Any]]:
+    """Noise on the sentence vector or on every token, on SST-2: sound for a sentence, as published, and for one word."""
+    count = min(config.limit, 6_920)
+    train, labels = data.load_tokens("sst2_train", count, TOKENS)
+    test, test_labels = data.load_tokens("sst2_dev", 872, TOKENS)
+    public, _ = data.load_tokens("imdb", 200, TOKENS)
+    if encoder == "direction":
+        direction = public_direction("sst2")
+        train, test, public = ([direction.apply(row) for row in rows] for rows in (train, test, public))
+    kinds = {
+        "sentence": (train, test, public),
+        "token": (train, test, public),
+        "token, as published": (train, test, public),
+    }
+    if encoder == "minilm":
+        kinds["one word, static word vectors"] = word_rows(count)
+    for epsilon in (4.0, 10.0):
+        for kind, (rows, queries, seen) in kinds.items():
+            dimension = rows[0].shape[1]
+            if kind == "sentence":
+                rows, queries, seen = (
+                    [row.mean(axis=0, keepdims=True) for row in many] for many in (rows, queries, seen)
+                )
+            bound = choose_clip(np.concatenate(seen))
+            base = NoisePlan(
+                clip=bound, scale=1.0, dimension=dimension, delta=config.delta, position="token", tokens=TOKENS
+            )
+            changed = {"sentence": 1, "token": TOKENS}.get(kind, 1)
+            single = release_once(epsilon=epsilon, clip=bound, dimension=dimension, delta=config.delta)
+            scale = single.scale * math.sqrt(changed) / (2 if kind.endswith("published") else 1)
+            plan = NoisePlan(**{**base.to_json(), "scale": scale, "change": "word" if "word" in kind else "sentence"})
+            runs = []
+            for seed in config.seeds[:3]:
+                generator = torch.Generator().manual_seed(seed)
+                vectors = released_means(rows, plan, generator)
+                head = Head(HeadSettings(dimension=dimension, classes=2, scale=float(vectors.std()), seed=seed))
+                head.fit(vectors, labels)
+                runs.append({"accuracy": head.accuracy(released_means(queries, plan, generator), test_labels)})
+            sound = single.epsilon() if kind == "sentence" else plan.epsilon()
+            yield {"position": kind, "epsilon": epsilon, "sound_epsilon": round(sound, 4), **summary(runs)}
+
+
+def word_rows(count: int) -> tuple[list[np.ndarray], list[np.ndarray], list[np.ndarray]]:
+    """Return the static word vectors of SST-2, and of a public sample."""
+    encoder = WordMeanEncoder(Space.load("default"), max_tokens=TOKENS)
+
+    def rows(name: str, limit: int) -> list[np.ndarray]:
+        found = encoder.encode_tokens(data.corpus(name)[0][:limit])
+        return [one[: max(1, int(mask.sum()))] for one, mask in zip(found.values, found.mask, strict=True)]
+
+    return rows("sst2_train", count), rows("sst2_dev", 872), rows("imdb", 200)
+
+
+TABLES = {
+    "accounting": accounting_rows,
+    "distribution": distribution_rows,
+    "clip": clip_rows,
+    "sampling": sampling_rows,
+    "labels": labels_rows,
+}
+
+
+def run(config: LatentConfig | None = None, tell: Callable[[str], None] | None = None) -> dict[str, Any]:
+    """Return all tables as plain data."""
+    chosen = config or LatentConfig()
+    torch.set_num_threads(1)
+    started = time.time()
+    tables: dict[str, list[dict[str, Any]]] = {}
+    for table in chosen.tables:
+        tables[table] = []
+        for encoder in chosen.encoders:
+            for dataset in ("sst2",) if table == "position" else chosen.datasets:
+                found = (
+                    position_rows(chosen, encoder) if table == "position" else TABLES[table](chosen, dataset, encoder)
+                )
+                tables[table] += [{"dataset": dataset, "encoder": encoder, **row} for row in found]
+                if tell:
+                    tell(f"{table}, {encoder}, {dataset}: {time.time() - started:.0f} s")
+    sizes = {name: len(data.load(name, chosen.limit).labels) for name in data.NAMES}
+    return {
+        "config": asdict(chosen),
+        "records": sizes,
+        "word_pieces": data.MAX_TOKENS,
+        "token_table_pieces": TOKENS,
+        "without_noise": without_noise(chosen),
+        "tables": tables,
+        "seconds": round(time.time() - started, 1),
+    }
+
+
+def without_noise(config: LatentConfig) -> list[dict[str, Any]]:
+    """Return what the encoders allow at best."""
+    rows = []
+    for dataset in config.datasets:
+        for encoder in config.encoders:
+
+            def one(corpus: Corpus, seed: int) -> dict:
+                head = Head(HeadSettings(dimension=corpus.dimension, classes=2, scale=corpus.train.std(), decay=1e-4))
+                return {
+                    "accuracy": head.fit(corpus.train, corpus.train_labels).accuracy(corpus.test, corpus.test_labels)
+                }
+
+            rows.append({"dataset": dataset, "encoder": encoder, **over_seeds(config, dataset, encoder, one)})
+    return rows
+
+
+if __name__ == "__main__":
+    from setting import save
+
+    small = "--small" in sys.argv
+    figures = run(LatentConfig.small() if small else None, lambda line: print(line, flush=True))
+    if small:
+        print(figures["tables"])
+    else:
+        print(save("latent_accuracy", figures))
