@@ -6,16 +6,18 @@ import json
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, BinaryIO, cast
 
 import typer
 
 from sfumato.cli import options as shared
+from sfumato.cli import subjects
 from sfumato.cli.guarantee_file import guarantee_record
 from sfumato.cli.progress import CompileProgress, RecordProgress, error_console, output_console
 from sfumato.cli.request import Compiled, MechanismRequest
+from sfumato.cli.subjects import Payment
 from sfumato.cli.summary import print_summary
 from sfumato.foundation.checks import gather, require_count, require_one_of
 from sfumato.foundation.errors import DataError
@@ -170,6 +172,12 @@ def privatize(
             help=f"Show so many texts before and after, to the owner; {_SAMPLES} where N is left out.",
         ),
     ] = 0,
+    ledger: subjects.LedgerAddress = None,
+    subject_column: subjects.SubjectColumn = None,
+    when_exhausted: subjects.WhenExhausted = "skip",
+    budget_kind: subjects.BudgetKind = None,
+    name_subjects: subjects.NameSubjects = False,
+    subject_key: subjects.SubjectKey = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")] = False,
 ) -> None:
     """Sanitize the text columns of a file.
@@ -193,6 +201,8 @@ def privatize(
     if seed is not None:
         print(f"sfumato: NOT SECURE: the noise follows from seed {seed}; for experiments only", file=sys.stderr)
     key = None if seed is None else RunKey.from_seed(seed)
+    payment = Payment(ledger, subject_column, when_exhausted, budget_kind, name_subjects, subject_key)
+    payment.check_key(key)
     with ExitStack() as stack:
         reader = _open_source(files, reading, stack)
         with CompileProgress(quiet) as compiling:
@@ -207,7 +217,7 @@ def privatize(
             digits=by_digit,
             identifiers=random_identifiers,
         )
-        summary = _run(sanitizer, compiled, request, reader, files, key, show_samples, quiet)
+        summary = _run(sanitizer, compiled, request, reader, files, key, show_samples, quiet, payment)
     if not quiet:
         console = error_console() if files.target is None else output_console()
         print_summary(console, summary, sanitizer, compiled, key, (files.target, files.guarantee))
@@ -258,8 +268,10 @@ def _run(
     key: RunKey | None,
     samples: int,
     quiet: bool,
+    payment: Payment,
 ) -> RunSummary:
     with ExitStack() as stack:
+        release = stack.enter_context(payment.opened(sanitizer, key))
         # Both files are begun before the first record is read: a place that cannot be written is found now.
         pending = None if files.target is None else stack.enter_context(PendingFile(files.target))
         beside = None if files.guarantee is None else stack.enter_context(PendingFile(files.guarantee))
@@ -270,15 +282,20 @@ def _run(
             bar.update(*reader.progress(), state.records, state.counts.protected + state.counts.kept)
 
         writer = open_writer(stream, files.target_format, reader)
-        summary = sanitize_records(sanitizer, reader, writer, key=key, samples=samples, progress=progress)
+        source, writer = payment.between(reader, writer, release)
+        summary = sanitize_records(sanitizer, source, writer, key=key, samples=samples, progress=progress)
+        if release is not None:
+            summary = replace(summary, records=release.tally.released)
         stream.flush()
         if beside is not None:
             digest = None if pending is None else pending.sha256()
             record = guarantee_record(sanitizer, compiled, request, summary, reader.text_columns, key, digest)
+            record["settings"] |= payment.settings(release)
             beside.stream.write(json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False).encode() + b"\n")
             beside.sha256()  # finish it before either file is moved: what can still fail should fail now
         # The guarantee goes first: an output is never there without it.
         for file in (beside, pending):
             if file is not None:
                 file.commit()
+        subjects.report(release)
     return summary
