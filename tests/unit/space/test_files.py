@@ -388,7 +388,7 @@ class TestOtherFiles:
         ("content", "message"),
         [
             (b"", "the file is empty"),
-            (gzip.compress(b""), "the file is empty"),
+            (gzip.compress(b"", mtime=0), "the file is empty"),
             (b"\n\n", "no GloVe, word2vec or fastText file"),
             (b"\x89PNG\r\n\x1a\n....", "an image"),
             (b"%PDF-1.7 ...", "a PDF"),
