@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import anyio.to_thread
@@ -22,7 +23,7 @@ from sfumato.server.noise import NoiseKey
 from sfumato.server.releasing import Releases
 from sfumato.server.schemas import Problem
 from sfumato.server.settings import Settings
-from sfumato.server.state import State, rates
+from sfumato.server.state import State, identified, rates
 
 _ABOUT = (
     "Sfumato replaces the protected words of a text by random ones that are likelier to be near in meaning, and bounds "
@@ -56,7 +57,9 @@ def create_state(
         catalogue,
         Releases(open_ledger(settings), NoiseKey(secret or noise_secret(settings))),
         Keyring(settings.keys, settings.anonymous),
-        Buckets(limits, burst=settings.limits.burst, descriptor=new_file(len(limits)) if rate_file is None else rate_file),
+        Buckets(
+            limits, burst=settings.limits.burst, descriptor=new_file(len(limits)) if rate_file is None else rate_file
+        ),
         Metrics(),
     )
 
@@ -89,7 +92,7 @@ def create_app(state: State, draining: Callable[[], bool] = lambda: False) -> En
         app.include_router(routes_service.page_router())
     problems.install(app)
     _describe(app)
-    return Envelope(app, settings.limits, state.metrics, settings.server.hosts)
+    return Envelope(app, settings.limits, state.metrics, partial(identified, state), settings.server.hosts)
 
 
 def _describe(app: FastAPI) -> None:

@@ -44,7 +44,7 @@ class Buckets:
             try:
                 missing, last = _ENTRY.unpack_from(self._map, start)
                 missing = max(0.0, missing - max(0.0, now - last) * rate)
-                wait = max(0.0, (missing + 1 - self._burst) / rate)
+                wait: float = max(0.0, (missing + 1 - self._burst) / rate)
                 _ENTRY.pack_into(self._map, start, missing if wait else missing + 1, now)
             finally:
                 fcntl.lockf(self._file, fcntl.LOCK_UN, _ENTRY.size, start)

@@ -96,7 +96,9 @@ class Catalogue:
         """Return what a caller chose, where it is offered."""
         name = name or self.settings.mechanism
         if name not in self.settings.mechanisms:
-            raise NotOfferedError(f"no mechanism of that name is offered; choose one of {_listed(self.settings.mechanisms)}")
+            raise NotOfferedError(
+                f"no mechanism of that name is offered; choose one of {_listed(self.settings.mechanisms)}"
+            )
         choices = self.choices(name)
         wanted = Choice(
             name,
@@ -161,7 +163,9 @@ class Catalogue:
         try:
             return PriceList.of(sanitizer, ledger.kind)
         except (BudgetError, ParameterError) as error:
-            raise ParameterError(f"{sanitizer.guarantee.mechanism} cannot be paid for from this ledger: {error}") from None
+            raise ParameterError(
+                f"{sanitizer.guarantee.mechanism} cannot be paid for from this ledger: {error}"
+            ) from None
 
 
 def compiled(settings: Settings, say: Callable[[str], None] = lambda line: None) -> Offers:

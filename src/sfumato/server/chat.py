@@ -11,9 +11,12 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
+import anyio
 import httpx
+from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 
+from sfumato.server.events import TooLongError, event_data
 from sfumato.server.problems import ProblemError
 from sfumato.server.restoring import Restorer
 from sfumato.server.schemas import Input, Subject
@@ -71,7 +74,9 @@ class ChatRequest(Input):
     seed: Annotated[int, Field(ge=0, le=2**53)] | None = None
     n: Literal[1] = 1
     sfumato_subject: Subject | None = Field(None, description="Whose budget is charged.")
-    sfumato_restore: bool = Field(False, description="Put replaced words back into the answer, where the operator allows it.")
+    sfumato_restore: bool = Field(
+        False, description="Put replaced words back into the answer, where the operator allows it."
+    )
 
 
 class ChatChoice(BaseModel):
@@ -104,6 +109,27 @@ class ChatAnswer(BaseModel):
     choices: list[ChatChoice]
 
 
+class Streamed(StreamingResponse):
+    """A stream that ends the upstream's answer with it, also where the caller is gone before it begins."""
+
+    def __init__(self, parts: AsyncIterator[bytes], answer: httpx.Response, headers: dict[str, str]) -> None:
+        super().__init__(parts, headers=headers, media_type="text/event-stream")
+        self._answer = answer
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Send it."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            await closed(self._answer)
+
+
+async def closed(answer: httpx.Response) -> None:
+    """Close an answer, also while the request it belongs to is being given up."""
+    with anyio.CancelScope(shield=True):
+        await answer.aclose()
+
+
 @dataclass(frozen=True)
 class Passed:
     """A request as the upstream gets it."""
@@ -125,9 +151,7 @@ def passed_on(asked: ChatRequest, texts: list[str], model: str) -> dict[str, Any
     """Return the body for the upstream; ``texts`` are the messages as it may see them."""
     left_out = {"messages", "model", "sfumato_subject", "sfumato_restore", "n"}
     numbers = asked.model_dump(exclude=left_out, exclude_none=True)
-    messages = [
-        {"role": message.role, "content": text} for message, text in zip(asked.messages, texts, strict=True)
-    ]
+    messages = [{"role": message.role, "content": text} for message, text in zip(asked.messages, texts, strict=True)]
     return {"model": model, "messages": messages, **numbers}
 
 
@@ -167,8 +191,6 @@ class Upstream:
             raise ProblemError(502, "the answer of the chat model broke off") from None
         except (ValueError, RecursionError):
             raise ProblemError(502, "the answer of the chat model is not a chat completion") from None
-        finally:
-            await answer.aclose()
         for choice in found["choices"]:
             content = choice["message"].get("content")
             if restorer is not None and isinstance(content, str):
@@ -177,36 +199,39 @@ class Upstream:
 
     async def parts(self, answer: httpx.Response, restorer: Restorer | None) -> AsyncIterator[bytes]:
         """Yield a stream of server-sent events, with replaced words put back where that was asked for."""
-        received = 0
         last: dict[str, Any] = {}
         try:
-            async for line in answer.aiter_lines():
-                received += len(line)
-                if received > self._most:
-                    yield _event({"error": {"message": "the answer of the chat model is too long", "code": 502}})
-                    return
-                if not line.startswith("data:"):
-                    continue
-                written = line[5:].strip()
+            async for written in event_data(answer.aiter_bytes(), most=self._most):
                 if written == "[DONE]":
                     break
-                event = json.loads(written)
+                event = _checked(json.loads(written))
                 last = event if event.get("choices") else last
-                yield _event(_restored(event, restorer))
+                yield _event(event if restorer is None else _restored(event, restorer))
             rest = restorer.finish() if restorer is not None else ""
             if rest and last:
                 choice = {"index": 0, "delta": {"content": rest}, "finish_reason": None}
                 yield _event({**last, "choices": [choice]})
             yield _DONE
-        except (httpx.HTTPError, ValueError, RecursionError, AttributeError):
+        except TooLongError:
+            yield _event({"error": {"message": "the answer of the chat model is too long", "code": 502}})
+        except (httpx.HTTPError, ValueError, RecursionError):
             yield _event({"error": {"message": "the answer of the chat model broke off", "code": 502}})
-        finally:
-            await answer.aclose()
 
 
-def _restored(event: dict[str, Any], restorer: Restorer | None) -> dict[str, Any]:
-    if restorer is None:
-        return event
+def _checked(event: Any) -> dict[str, Any]:
+    """Return an event that has the shape that is read of it."""
+    if not isinstance(event, dict):
+        raise ValueError("not an event of a chat completion")
+    choices = event.get("choices")
+    if choices is not None and not (
+        isinstance(choices, list)
+        and all(isinstance(one, dict) and isinstance(one.get("delta", {}), (dict, type(None))) for one in choices)
+    ):
+        raise ValueError("not an event of a chat completion")
+    return event
+
+
+def _restored(event: dict[str, Any], restorer: Restorer) -> dict[str, Any]:
     for choice in event.get("choices") or ():
         delta = choice.get("delta") or {}
         if isinstance(delta.get("content"), str):
@@ -220,7 +245,9 @@ def _restored(event: dict[str, Any], restorer: Restorer | None) -> dict[str, Any
 def _answer(found: Any) -> dict[str, Any]:
     """Return a completion that has what is read of it."""
     choices = found.get("choices") if isinstance(found, dict) else None
-    if not isinstance(choices, list) or not all(isinstance(one, dict) and isinstance(one.get("message"), dict) for one in choices):
+    if not isinstance(choices, list) or not all(
+        isinstance(one, dict) and isinstance(one.get("message"), dict) for one in choices
+    ):
         raise ValueError("not a completion")
     kept = {name: found[name] for name in ("id", "created", "usage") if name in found}
     listed = [

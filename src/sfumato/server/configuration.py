@@ -27,7 +27,14 @@ from sfumato.foundation.errors import ParameterError, SfumatoError
 from sfumato.foundation.registry import entry
 from sfumato.mechanism.tuning import TUNINGS
 from sfumato.server.keys import is_hash
-from sfumato.server.settings import ANYONE, ChatSettings, MechanismSettings, Settings
+from sfumato.server.settings import (
+    ANYONE,
+    AnonymousSettings,
+    ChatSettings,
+    KeySettings,
+    MechanismSettings,
+    Settings,
+)
 from sfumato.space import catalogue
 
 _MADE_HERE = ("inputs", "outputs", "tick", "say", "tuning", "epsilon")
@@ -194,18 +201,34 @@ def _of_names(settings: Settings) -> Iterator[str]:
         yield f"default_mechanism: there is no [mechanisms.{settings.mechanism}]"
     if settings.policy not in settings.policies:
         yield f"default_policy: there is no [policies.{settings.policy}]"
-    for place, key in enumerate(settings.keys):
-        for name in key.mechanisms:
+    for place, caller in _callers(settings):
+        for name in caller.mechanisms:
             if name not in settings.mechanisms:
-                yield f"keys.{place}.mechanisms: there is no [mechanisms.{name}]"
-    for name in settings.anonymous.mechanisms:
-        if name not in settings.mechanisms:
-            yield f"anonymous.mechanisms: there is no [mechanisms.{name}]"
+                yield f"{place}.mechanisms: there is no [mechanisms.{name}]"
+        for name in caller.policies:
+            if name not in settings.policies:
+                yield f"{place}.policies: there is no [policies.{name}]"
     if settings.chat is not None:
-        if settings.chat.mechanism not in settings.mechanisms:
-            yield f"chat.mechanism: there is no [mechanisms.{settings.chat.mechanism}]"
-        if settings.chat.policy is not None and settings.chat.policy not in settings.policies:
-            yield f"chat.policy: there is no [policies.{settings.chat.policy}]"
+        yield from _of_chat_names(settings, settings.chat)
+
+
+def _of_chat_names(settings: Settings, chat: ChatSettings) -> Iterator[str]:
+    policy = settings.policy if chat.policy is None else chat.policy
+    if chat.mechanism not in settings.mechanisms:
+        yield f"chat.mechanism: there is no [mechanisms.{chat.mechanism}]"
+    if policy not in settings.policies:
+        yield f"chat.policy: there is no [policies.{policy}]"
+    for place, caller in _callers(settings):
+        if "chat" not in caller.scopes:
+            continue
+        if caller.mechanisms and chat.mechanism not in caller.mechanisms:
+            yield f"{place}.mechanisms: the scope chat needs the mechanism of [chat], {chat.mechanism}"
+        if caller.policies and policy not in caller.policies:
+            yield f"{place}.policies: the scope chat needs the policy of [chat], {policy}"
+
+
+def _callers(settings: Settings) -> list[tuple[str, KeySettings | AnonymousSettings]]:
+    return [*((f"keys.{place}", key) for place, key in enumerate(settings.keys)), ("anonymous", settings.anonymous)]
 
 
 def _of_keys(settings: Settings) -> Iterator[str]:

@@ -9,10 +9,11 @@ import asyncio
 import json
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Collection, MutableMapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping, Sequence
 from typing import Any
 
 from sfumato.server import logs
+from sfumato.server.keys import Caller
 from sfumato.server.metrics import OTHER, Metrics, known_method
 from sfumato.server.problems import MEDIA_TYPE, ProblemError, body
 from sfumato.server.settings import Limits
@@ -21,6 +22,8 @@ Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
+Identify = Callable[[str, Sequence[str]], Caller | None]
+"""Tells who calls from the path and the authorization headers, or raises a problem."""
 
 _QUIET = frozenset(("/health/live", "/health/ready", "/metrics"))
 _HEADERS = (
@@ -38,18 +41,22 @@ _NO_CONTENT_POLICY = (b"content-security-policy", b"default-src 'none'; frame-an
 class Envelope:
     """Wraps the application."""
 
-    def __init__(self, app: Any, limits: Limits, metrics: Metrics, hosts: Collection[str] = ()) -> None:
+    def __init__(
+        self, app: Any, limits: Limits, metrics: Metrics, identify: Identify, hosts: Collection[str] = ()
+    ) -> None:
         self._app = app
         self._limits = limits
         self._metrics = metrics
-        self._hosts = frozenset(host.lower() for host in hosts)
+        self._identify = identify
+        self._hosts = frozenset(host.lower().strip("[]") for host in hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        await _Exchange(self._app, self._limits, self._metrics, self._hosts, scope, receive, send).run()
+        exchange = _Exchange(self._app, self._limits, self._metrics, scope, receive, send)
+        await exchange.run(self._identify, self._hosts)
 
 
 class _Exchange:
@@ -58,12 +65,11 @@ class _Exchange:
         app: Any,
         limits: Limits,
         metrics: Metrics,
-        hosts: frozenset[str],
         scope: Scope,
         receive: Receive,
         send: Send,
     ) -> None:
-        self._app, self._limits, self._metrics, self._hosts = app, limits, metrics, hosts
+        self._app, self._limits, self._metrics = app, limits, metrics
         self._scope, self._receive, self._send = scope, receive, send
         self._request_id = scope["sfumato.request_id"] = uuid.uuid4().hex
         self._start = time.perf_counter()
@@ -72,18 +78,30 @@ class _Exchange:
         self._whole = False
         self._status = 0
 
-    async def run(self) -> None:
+    async def run(self, identify: Identify, hosts: frozenset[str]) -> None:
         self._metrics.running.inc()
         try:
-            if not self._rightly_addressed():
-                await self._refuse(421, "this service is not addressed by that name")
-            elif self._announced() > self._limits.body_bytes:
-                await self._refuse(*self._too_large())
+            try:
+                self._check_head(identify, hosts)
+            except ProblemError as problem:
+                await self._refuse(problem.status_code, str(problem.detail), problem.headers or {})
             else:
                 await self._answered()
         finally:
             self._metrics.running.dec()
             self._told()
+
+    def _check_head(self, identify: Identify, hosts: frozenset[str]) -> None:
+        """Refuse what need not be read."""
+        if hosts and self._addressed() not in hosts:
+            raise ProblemError(421, "this service is not addressed by that name")
+        self._scope["sfumato.caller"] = identify(self._scope["path"], self._values(b"authorization"))
+        announced = self._values(b"content-length")
+        if announced and announced[0].isdigit() and int(announced[0][:20]) > self._limits.body_bytes:
+            raise ProblemError(*self._too_large())
+
+    def _values(self, name: bytes) -> list[str]:
+        return [value.decode("latin-1") for header, value in self._scope["headers"] if header == name]
 
     async def _answered(self) -> None:
         try:
@@ -94,21 +112,14 @@ class _Exchange:
                 logs.unexpected(error, self._request_id)
                 await self._refuse(500, "a defect of the service; please report it with the request id")
 
-    def _rightly_addressed(self) -> bool:
-        if not self._hosts:
-            return True
-        asked = next((value for name, value in self._scope["headers"] if name == b"host"), b"")
-        return asked.decode("latin-1").rpartition("]")[2].partition(":")[0].lower() in self._hosts
+    def _addressed(self) -> str:
+        """Return the name in the header Host, without its port; an IPv6 address stands in brackets."""
+        asked = (self._values(b"host") or [""])[0].lower()
+        return asked[1:].partition("]")[0] if asked.startswith("[") else asked.partition(":")[0]
 
     def _too_large(self) -> tuple[int, str]:
         self._metrics.limited.labels("body size").inc()
         return 413, f"the body has more than {self._limits.body_bytes} bytes"
-
-    def _announced(self) -> int:
-        for name, value in self._scope["headers"]:
-            if name == b"content-length" and value.isdigit():
-                return int(value[:20])
-        return 0
 
     async def _next(self) -> Message:
         if self._whole:
@@ -139,21 +150,25 @@ class _Exchange:
             message = {**message, "headers": headers}
         await self._send(message)
 
-    async def _refuse(self, status: int, detail: str) -> None:
+    async def _refuse(self, status: int, detail: str, more: Mapping[str, str] | None = None) -> None:
         if self._status:
             return
-        content = json.dumps(body(status, detail, self._request_id)).encode()
+        told = body(status, detail, self._request_id)
+        content = json.dumps(told).encode()
+        self._scope["sfumato.reason"] = told["title"]
         # What is left of the body is not read: the connection ends with this answer.
         headers = [
             (b"content-type", MEDIA_TYPE.encode()),
             (b"content-length", str(len(content)).encode()),
             (b"connection", b"close"),
+            *((name.encode(), value.encode()) for name, value in (more or {}).items()),
         ]
         await self._out({"type": "http.response.start", "status": status, "headers": headers})
         await self._send({"type": "http.response.body", "body": content})
 
     def _told(self) -> None:
         route = getattr(self._scope.get("route"), "path", None) or OTHER
+        caller: Caller | None = self._scope.get("sfumato.caller")
         seconds = time.perf_counter() - self._start
         self._metrics.answered(route, self._scope["method"], self._status or 499, seconds)
         if route in _QUIET and self._status == 200:
@@ -165,7 +180,7 @@ class _Exchange:
             method=known_method(self._scope["method"]),
             status=self._status or 499,
             reason=self._scope.get("sfumato.reason"),
-            caller=self._scope.get("sfumato.caller"),
+            caller=None if caller is None else caller.id,
             bytes_in=self._received,
             milliseconds=logs.milliseconds_since(self._start),
         )

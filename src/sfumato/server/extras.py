@@ -10,6 +10,7 @@ _NEEDED = {
     "pydantic": "pydantic",
     "fastapi": "fastapi",
     "uvicorn": "uvicorn",
+    "httptools": "httptools",
     "httpx": "httpx",
     "prometheus_client": "prometheus-client",
 }

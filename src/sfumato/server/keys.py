@@ -69,6 +69,7 @@ class Caller:
     subject: str | None = field(repr=False, default=None)
     subjects: frozenset[str] = field(repr=False, default=frozenset())
     mechanisms: frozenset[str] = frozenset()
+    policies: frozenset[str] = frozenset()
     requests_per_minute: float | None = None
 
     def may_name(self, subject: str) -> bool:
@@ -79,6 +80,10 @@ class Caller:
         """Return whether this caller may use a mechanism."""
         return not self.mechanisms or mechanism in self.mechanisms
 
+    def may_choose(self, policy: str) -> bool:
+        """Return whether this caller may use a policy."""
+        return not self.policies or policy in self.policies
+
 
 class Keyring:
     """Finds the caller that a key belongs to."""
@@ -88,13 +93,14 @@ class Keyring:
         self._callers = {
             key.id: Caller(
                 key.id, frozenset(key.scopes), key.subject, frozenset(key.subjects), frozenset(key.mechanisms),
-                key.requests_per_minute,
+                frozenset(key.policies), key.requests_per_minute,
             )
             for key in keys
         }  # fmt: skip
         self.anonymous = Caller(
-            ANONYMOUS, frozenset(anonymous.scopes), anonymous.subject, mechanisms=frozenset(anonymous.mechanisms)
-        )
+            ANONYMOUS, frozenset(anonymous.scopes), anonymous.subject, mechanisms=frozenset(anonymous.mechanisms),
+            policies=frozenset(anonymous.policies),
+        )  # fmt: skip
 
     def find(self, key: str) -> Caller | None:
         """Return the caller with this key, if there is one."""

@@ -32,7 +32,9 @@ class Metrics:
         )
         self.words = Counter("sfumato_words", "Protected words that were drawn.", ("mechanism",), registry=registry)
         self.charges = Counter("sfumato_charges", "Charges to the ledger.", ("outcome",), registry=registry)
-        self.upstream = Counter("sfumato_upstream_requests", "Requests to the chat model.", ("outcome",), registry=registry)
+        self.upstream = Counter(
+            "sfumato_upstream_requests", "Requests to the chat model.", ("outcome",), registry=registry
+        )
         self.limited = Counter("sfumato_requests_limited", "Requests beyond a limit.", ("limit",), registry=registry)
 
     def answered(self, route: str, method: str, status: int, seconds: float) -> None:

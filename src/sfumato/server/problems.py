@@ -32,8 +32,8 @@ _STATUS: tuple[tuple[type[SfumatoError], int, str], ...] = (
 )
 _TITLES = {
     400: "not readable", 401: "no valid key", 403: "not allowed", 404: "not found", 405: "method not allowed",
-    408: "too slow", 413: "too large", 415: "not JSON", 421: "wrong address", 429: "too many requests", 500: "defect", 502: "upstream failed",
-    503: "not available", 504: "upstream too slow",
+    408: "too slow", 413: "too large", 415: "not JSON", 421: "wrong address",
+    429: "too many requests", 500: "defect", 502: "upstream failed", 503: "not available", 504: "upstream too slow",
 }  # fmt: skip
 
 
@@ -44,7 +44,9 @@ class ProblemError(HTTPException):
         super().__init__(status, detail, headers)
 
 
-def body(status: int, detail: str, request_id: str | None, title: str = "", problems: Iterable[str] = ()) -> dict[str, Any]:
+def body(
+    status: int, detail: str, request_id: str | None, title: str = "", problems: Iterable[str] = ()
+) -> dict[str, Any]:
     """Return a problem as data."""
     found: dict[str, Any] = {
         "type": "about:blank",
@@ -80,7 +82,9 @@ def install(app: FastAPI) -> None:
         if isinstance(error, ProblemError):
             return answer(request, error.status_code, str(error.detail), headers=error.headers)
         # The framework's own messages are replaced: some of them quote the request.
-        detail = "the body cannot be read as JSON" if error.status_code == 400 else _TITLES.get(error.status_code, "error")
+        detail = (
+            "the body cannot be read as JSON" if error.status_code == 400 else _TITLES.get(error.status_code, "error")
+        )
         return answer(request, error.status_code, detail, headers=error.headers)
 
     @app.exception_handler(RequestValidationError)

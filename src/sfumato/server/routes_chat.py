@@ -7,12 +7,11 @@ from typing import Any
 
 from fastapi import APIRouter, Response
 from fastapi.concurrency import run_in_threadpool
-from fastapi.responses import StreamingResponse
 
 from sfumato.server import answers
 from sfumato.server.answers import problems
 from sfumato.server.catalogue import NotOfferedError
-from sfumato.server.chat import ChatAnswer, ChatRequest, Passed, Upstream, passed_on
+from sfumato.server.chat import ChatAnswer, ChatRequest, Passed, Streamed, Upstream, closed, passed_on
 from sfumato.server.keys import Caller
 from sfumato.server.problems import ProblemError
 from sfumato.server.releasing import Release
@@ -30,7 +29,6 @@ from sfumato.text import pieces
 router = APIRouter(prefix="/v1")
 
 GUARANTEE_HEADER = "sfumato-guarantee"
-_STREAM = "text/event-stream"
 _HEADER_FIELDS = ("kind", "mechanism", "unit", "epsilon", "certified", "metric", "mu", "delta", "sound", "secure")
 
 
@@ -38,7 +36,7 @@ _HEADER_FIELDS = ("kind", "mechanism", "unit", "epsilon", "certified", "metric",
     "/chat/completions",
     response_model=ChatAnswer,
     responses={
-        200: {"content": {_STREAM: {"schema": {"type": "string"}}},
+        200: {"content": {"text/event-stream": {"schema": {"type": "string"}}},
               "headers": {"Sfumato-Guarantee": {"schema": {"type": "string"}, "description": "The promise, as JSON."}}},
         **problems(400, 402, 404, 409, 422, 502, 503, 504),
     },
@@ -67,8 +65,11 @@ async def complete(
         opened = await upstream.open(passed.body)
         if asked.stream:
             state.metrics.upstream.labels("streamed").inc()
-            return StreamingResponse(upstream.parts(opened, passed.restorer), headers=headers, media_type=_STREAM)
-        found = await upstream.whole(opened, passed.restorer)
+            return Streamed(upstream.parts(opened, passed.restorer), opened, headers)
+        try:
+            found = await upstream.whole(opened, passed.restorer)
+        finally:
+            await closed(opened)
     except ProblemError as problem:
         state.metrics.upstream.labels("failed").inc()
         raise ProblemError(problem.status_code, str(problem.detail), headers) from None

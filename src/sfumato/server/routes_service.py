@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from importlib import resources
 
 from fastapi import APIRouter, Response
@@ -23,6 +24,8 @@ CONTENT_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 )
+_LEDGER_SEEN_SECONDS = 1.0
+"""The ledger is looked at this often at most: anybody may ask whether the service is ready."""
 _TYPES = {"html": "text/html; charset=utf-8", "css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8",
           "svg": "image/svg+xml"}  # fmt: skip
 
@@ -58,7 +61,7 @@ def offers(state: Shared, caller: Known) -> JSONResponse:
     chat = settings.chat
     data = {
         "mechanisms": mechanisms,
-        "policies": sorted(settings.policies, key=lambda name: name != settings.policy),
+        "policies": sorted(filter(caller.may_choose, settings.policies), key=lambda name: name != settings.policy),
         "scopes": sorted(caller.scopes),
         "subject": caller.subject,
         "budgets": settings.ledger is not None,
@@ -114,17 +117,17 @@ def live(state: Shared) -> JSONResponse:
     return answers.json({"status": "draining" if state.draining() else "ok", "version": __version__})
 
 
-@router.get(
-    "/health/ready", response_model=schemas.Health, responses=problems(503), summary="Can it take requests?"
-)
+@router.get("/health/ready", response_model=schemas.Health, responses=problems(503), summary="Can it take requests?")
 def ready(state: Shared) -> JSONResponse:
     """Answer whether requests can be served: not while the service ends, nor without its ledger."""
     from sfumato import __version__
 
     if state.draining():
         raise ProblemError(503, "the service is ending")
-    if state.releases.ledger is not None:
+    now = time.monotonic()
+    if state.releases.ledger is not None and now > state.ledger_seen + _LEDGER_SEEN_SECONDS:
         next(iter(state.releases.ledger.budgets()), None)
+        state.ledger_seen = now
     return answers.json({"status": "ok", "version": __version__})
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Annotated, Any
 
+import anyio
 from fastapi import APIRouter, Header, Query
 from fastapi.responses import JSONResponse
 
@@ -11,8 +13,8 @@ from sfumato.ledger import Charge
 from sfumato.ledger.records import shown
 from sfumato.server import answers, schemas
 from sfumato.server.answers import problems
-from sfumato.server.auditing import audit
-from sfumato.server.catalogue import NotOfferedError, Service
+from sfumato.server.auditing import Audit, audit
+from sfumato.server.catalogue import Choice, NotOfferedError, Service
 from sfumato.server.explaining import composition, explain
 from sfumato.server.keys import Caller
 from sfumato.server.problems import ProblemError
@@ -55,17 +57,19 @@ def require_within(limits: Limits, texts: list[str]) -> None:
 
 def service_for(state: State, caller: Caller, asked: schemas.Chosen) -> Service:
     """Return what a request goes through, where the caller may use it."""
-    name = asked.mechanism or _first_allowed(state, caller)
+    settings = state.settings
+    name = asked.mechanism or _first(settings.mechanism, settings.mechanisms, caller.may_use)
+    policy = asked.policy or _first(settings.policy, settings.policies, caller.may_choose)
     if not caller.may_use(name):
         raise NotOfferedError("this key may not use that mechanism")
-    return state.catalogue.service(name, asked.tuning, asked.epsilon, asked.policy)
+    if not caller.may_choose(policy):
+        raise NotOfferedError("this key may not use that policy")
+    return state.catalogue.service(name, asked.tuning, asked.epsilon, policy)
 
 
-def _first_allowed(state: State, caller: Caller) -> str:
-    default = state.settings.mechanism
-    if caller.may_use(default):
-        return default
-    return next(name for name in state.settings.mechanisms if caller.may_use(name))
+def _first(default: str, names: Iterable[str], allowed: Callable[[str], bool]) -> str:
+    """Return the default where it is allowed, and else the first name that is."""
+    return next(name for name in (default, *names) if allowed(name))
 
 
 def count_charge(state: State, charge: Charge | None) -> None:
@@ -181,8 +185,12 @@ def guarantee(
     return answers.json(answers.guarantee(service_for(state, caller, asked).guarantee))
 
 
+def _new_audit(state: State, choice: Choice) -> Audit:
+    return audit(state.catalogue.mechanism(choice), state.catalogue.figures(choice))
+
+
 @router.get("/audit", response_model=schemas.AuditAnswer, responses=problems(422), summary="Measure a mechanism")
-def audited(
+async def audited(
     state: Shared,
     caller: Known,
     mechanism: Annotated[Choose | None, Query()] = None,
@@ -193,11 +201,12 @@ def audited(
     require_scope(caller, "guarantee")
     asked = schemas.Chosen(mechanism=mechanism, epsilon=epsilon, tuning=tuning, policy=None)
     service = service_for(state, caller, asked)
-    choice = service.choice
-    figures = state.catalogue.figures(choice)
-    if choice not in state.audits:
-        state.audits[choice] = audit(state.catalogue.mechanism(choice), figures)
-    found = state.audits[choice]
+    async with state.auditing:  # one at a time: audits take long, and must not take the threads of other requests
+        found = state.audits.get(service.choice)
+        if found is None:
+            found = await anyio.to_thread.run_sync(_new_audit, state, service.choice)
+            state.audits[service.choice] = found
+    figures = found.figures
     data: dict[str, Any] = {
         "chosen": answers.chosen(service, state.settings),
         "words": figures.words,

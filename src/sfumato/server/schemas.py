@@ -102,7 +102,9 @@ class PrivatizedText(BaseModel):
     """One text that may be seen."""
 
     text: str
-    pieces: list[str] | None = Field(None, description="Gap, word, gap ... of the text, where they line up with the input's.")
+    pieces: list[str] | None = Field(
+        None, description="Gap, word, gap ... of the text, where they line up with the input's."
+    )
 
 
 class PrivatizeAnswer(BaseModel):
@@ -210,7 +212,9 @@ class AuditAnswer(BaseModel):
     chosen: ChosenAnswer
     words: int = Field(description="How many words the figures are over.")
     certified: float | None
-    verified: bool | None = Field(description="Whether a recomputation over all pairs agrees; null where it was not made.")
+    verified: bool | None = Field(
+        description="Whether a recomputation over all pairs agrees; null where it was not made."
+    )
     realised: float | None
     unchanged: float
     spread: float

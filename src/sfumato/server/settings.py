@@ -41,6 +41,7 @@ class Limits(Section):
 
     body_bytes: Annotated[int, Field(ge=1024, le=2**30)] = 1_000_000
     body_seconds: Seconds = 20.0
+    """How long the head of a request may take to come, and after it the body."""
     text_chars: Annotated[int, Field(ge=1, le=2**30)] = 200_000
     batch_texts: Annotated[int, Field(ge=1, le=100_000)] = 256
     explained_words: Annotated[int, Field(ge=1, le=10_000)] = 400
@@ -129,6 +130,8 @@ class KeySettings(Section):
     """Others that this key may name; ``["*"]`` for all."""
     mechanisms: list[Name] = []
     """Which mechanisms it may use; all, where none is given."""
+    policies: list[Name] = []
+    """Which policies it may use; all, where none is given."""
     requests_per_minute: Annotated[float, Field(gt=0, le=10_000_000)] | None = None
 
 
@@ -138,6 +141,7 @@ class AnonymousSettings(Section):
     scopes: list[Scope] = []
     subject: str | None = None
     mechanisms: list[Name] = []
+    policies: list[Name] = []
 
 
 class ChatSettings(Section):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, cast
 
+import anyio
 from fastapi import Depends, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
@@ -20,6 +22,7 @@ from sfumato.server.settings import Scope, Settings
 
 FAILURES = "*failures*"
 """The bucket of requests without a valid key; no key has such a name."""
+NO_KEY = "a key is needed: Authorization: Bearer KEY"
 
 
 @dataclass
@@ -36,6 +39,9 @@ class State:
     """The client of the chat model, while the service runs."""
     draining: Callable[[], bool] = lambda: False
     audits: dict[Choice, Audit] = field(default_factory=dict)
+    auditing: anyio.Lock = field(default_factory=anyio.Lock)
+    ledger_seen: float = -math.inf
+    """When the ledger was last there, by the monotonic clock."""
 
 
 def rates(settings: Settings) -> dict[str, float]:
@@ -52,6 +58,7 @@ def state_of(request: Request) -> State:
 
 Shared = Annotated[State, Depends(state_of)]
 _bearer = HTTPBearer(auto_error=False, description="An API key made with `sfumato serve --new-key NAME`.")
+_CHALLENGE = {"www-authenticate": "Bearer"}
 
 
 def _limited(state: State, bucket: str) -> None:
@@ -61,27 +68,39 @@ def _limited(state: State, bucket: str) -> None:
         raise ProblemError(429, "too many requests; try again later", {"retry-after": str(max(1, round(wait + 0.5)))})
 
 
-async def find_caller(
-    request: Request, state: Shared, given: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
-) -> Caller:
-    """Return who makes a request, within their rate."""
-    if given is None:
-        if "authorization" in request.headers:
-            _limited(state, FAILURES)
-            raise ProblemError(401, "give the key as: Authorization: Bearer KEY", {"www-authenticate": "Bearer"})
+def _refused(state: State, detail: str) -> ProblemError:
+    _limited(state, FAILURES)
+    return ProblemError(401, detail, _CHALLENGE)
+
+
+def identified(state: State, path: str, given: Sequence[str]) -> Caller | None:
+    """Return who makes a request, within their rate, from its path and its authorization headers.
+
+    This happens before a byte of the body is read.  None stands for what everybody may see: the page and health.
+    """
+    if not path.startswith("/v1/") and (path != "/metrics" or state.settings.metrics.public):
+        return None
+    if not given:
+        if not state.settings.anonymous.scopes:
+            raise _refused(state, NO_KEY)
         caller = state.keyring.anonymous
     else:
-        found = state.keyring.find(given.credentials)
+        scheme, _, key = given[0].partition(" ")
+        if len(given) > 1 or scheme.lower() != "bearer":
+            raise _refused(state, "give the key as: Authorization: Bearer KEY")
+        found = state.keyring.find(key.strip())
         if found is None:
-            _limited(state, FAILURES)
-            raise ProblemError(401, "there is no such key", {"www-authenticate": "Bearer"})
+            raise _refused(state, "there is no such key")
         caller = found
-    request.scope["sfumato.caller"] = caller.id
     _limited(state, caller.id)
     return caller
 
 
-Known = Annotated[Caller, Depends(find_caller)]
+async def _known(request: Request, _: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]) -> Caller:
+    return cast(Caller, request.scope["sfumato.caller"])
+
+
+Known = Annotated[Caller, Depends(_known)]
 
 
 def require_scope(caller: Caller, scope: Scope) -> None:
@@ -89,5 +108,5 @@ def require_scope(caller: Caller, scope: Scope) -> None:
     if scope in caller.scopes:
         return
     if caller.id == ANONYMOUS:
-        raise ProblemError(401, "a key is needed: Authorization: Bearer KEY", {"www-authenticate": "Bearer"})
+        raise ProblemError(401, NO_KEY, _CHALLENGE)
     raise ProblemError(403, f"this key does not have the scope {scope}")

@@ -16,7 +16,6 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
 from sfumato.foundation.errors import SfumatoError
 from sfumato.server import handover, logs
@@ -166,5 +165,3 @@ class Supervisor:
 def serve(settings: Settings) -> int:
     """Run the service until it is asked to end."""
     return Supervisor(settings).run()
-
-

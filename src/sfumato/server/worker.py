@@ -17,6 +17,7 @@ import uvicorn
 import sfumato  # noqa: F401  (registers the mechanisms)
 from sfumato.server import handover, logs
 from sfumato.server.app import create_app, create_state
+from sfumato.server.protocol import punctual
 
 
 class _Server(uvicorn.Server):
@@ -43,6 +44,7 @@ def main(arguments: list[str]) -> int:
         access_log=False,
         server_header=False,
         proxy_headers=False,
+        http=punctual(settings.limits.body_seconds),
         ws="none",
         lifespan="on",
         limit_concurrency=settings.limits.concurrent,

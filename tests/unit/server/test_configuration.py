@@ -10,8 +10,8 @@ import pytest
 
 pytest.importorskip("pydantic", reason="the extra 'server' is not installed")
 
-from sfumato.server.configuration import ConfigurationError, checked, read  # noqa: E402
-from sfumato.server.keys import new_key  # noqa: E402
+from sfumato.server.configuration import ConfigurationError, checked, read
+from sfumato.server.keys import new_key
 
 
 def _problems(written: dict[str, Any], folder: Path) -> tuple[str, ...]:
@@ -82,9 +82,7 @@ def test_what_is_not_toml_is_said_with_its_place(tmp_path: Path) -> None:
         read(file)
 
 
-def test_a_default_that_cannot_be_paid_for_ends_the_start(
-    written: dict[str, Any], served: Callable[..., Any]
-) -> None:
+def test_a_default_that_cannot_be_paid_for_ends_the_start(written: dict[str, Any], served: Callable[..., Any]) -> None:
     pytest.importorskip("sqlalchemy", reason="the extra 'ledger' is not installed")
     written["ledger"] = {"url": "budgets.db", "kind": "group"}
     with pytest.raises(ValueError, match="cannot be paid for"):

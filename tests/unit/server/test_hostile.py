@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 pytest.importorskip("fastapi", reason="the extra 'server' is not installed")
 pytest.importorskip("httpx", reason="the extra 'server' is not installed")
 
-from sfumato.text import pieces  # noqa: E402
+from sfumato.text import pieces
 
 Served = Callable[..., Any]
 JSON = {"content-type": "application/json"}
@@ -60,8 +60,6 @@ WORDY = {
     "a URL": "http://a.example/" + "b" * 3000,
     "many ideographs": "寒い日" * 3000,
 }
-
-
 
 
 def _gaps(text: str) -> str:
@@ -111,7 +109,9 @@ def test_any_text_keeps_its_gaps(client: Any, text: str) -> None:
 
 def test_hostile_requests_around_the_body(client: Any) -> None:
     codes = [
-        client.post("/v1/privatize", content=b"text=cold", headers={"content-type": "application/x-www-form-urlencoded"}),
+        client.post(
+            "/v1/privatize", content=b"text=cold", headers={"content-type": "application/x-www-form-urlencoded"}
+        ),
         client.post("/v1/privatize", content=b'{"text": "a"}', headers={"content-type": "text/plain"}),
         client.get("/v1/privatize"),
         client.request("BREW", "/v1/privatize"),

@@ -13,19 +13,24 @@ from hypothesis import strategies as st
 pytest.importorskip("pydantic", reason="the extra 'server' is not installed")
 pytest.importorskip("fastapi", reason="the extra 'server' is not installed")
 
-from sfumato.foundation.errors import ParameterError  # noqa: E402
-from sfumato.server.buckets import Buckets, new_file  # noqa: E402
-from sfumato.server.keys import Keyring, new_key  # noqa: E402
-from sfumato.server.noise import NoiseKey  # noqa: E402
-from sfumato.server.restoring import Restorer  # noqa: E402
-from sfumato.server.settings import AnonymousSettings, KeySettings  # noqa: E402
-from sfumato.text import pieces  # noqa: E402
+import itertools
+
+from sfumato.foundation.errors import ParameterError
+from sfumato.server.buckets import Buckets, new_file
+from sfumato.server.keys import Keyring, new_key
+from sfumato.server.noise import NoiseKey
+from sfumato.server.restoring import Restorer
+from sfumato.server.settings import AnonymousSettings, KeySettings
+from sfumato.text import pieces
 
 
 def test_only_the_right_key_finds_its_caller() -> None:
     one, other = new_key("one"), new_key("other")
     ring = Keyring(
-        [KeySettings(id="one", hash=one.hash, scopes=["privatize"]), KeySettings(id="other", hash=other.hash, scopes=[])],
+        [
+            KeySettings(id="one", hash=one.hash, scopes=["privatize"]),
+            KeySettings(id="other", hash=other.hash, scopes=[]),
+        ],
         AnonymousSettings(),
     )
     found = ring.find(one.key)
@@ -97,7 +102,7 @@ def test_restoring_in_parts_is_restoring_the_whole(text: str, cuts: list[int]) -
     answer = "".join(pairs[0][1])
     ends = sorted({min(cut, len(answer)) for cut in cuts} | {0, len(answer)})
     restorer = Restorer(pairs)
-    streamed = "".join(restorer.feed(answer[a:b]) for a, b in zip(ends, ends[1:], strict=False)) + restorer.finish()
+    streamed = "".join(restorer.feed(answer[a:b]) for a, b in itertools.pairwise(ends)) + restorer.finish()
     assert streamed == Restorer(pairs).whole(answer)
 
 
