@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 from collections.abc import AsyncIterator
 from typing import Any
@@ -13,8 +14,6 @@ from hypothesis import strategies as st
 
 pytest.importorskip("fastapi", reason="the extra 'server' is not installed")
 httpx = pytest.importorskip("httpx", reason="the extra 'server' is not installed")
-
-import itertools
 
 from sfumato.server.chat import Upstream  # noqa: E402
 from sfumato.server.events import TooLongError, event_data  # noqa: E402
