@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, SupportsIndex, runtime_checkable
 
 import numpy as np
 
 from sfumato.foundation.errors import ParameterError
 from sfumato.foundation.guarantee import Guarantee
 from sfumato.foundation.randomness import Source, UInt64Array, settle
-from sfumato.mechanism.rowstore import BLOCK, CompiledRows, RowStore
+from sfumato.mechanism.rowstore import BLOCK, CompiledRows, RowStore, sorting
 from sfumato.space import Space
 from sfumato.space.metric import FloatArray, IndexArray
 
@@ -87,6 +88,20 @@ class TableMechanism(ABC):
         self._row_memory = row_memory
         self._store = RowStore(len(space), row_memory)
         self._lock = threading.Lock()
+        self.origin: tuple[str, str] | None = None
+        """The file this mechanism was loaded from, and its digest."""
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
+        """Send a mechanism that is in a file as the file's name: the other process maps it, too."""
+        if self.origin is None:
+            return super().__reduce_ex__(protocol)
+        from sfumato.mechanism.artifact import load
+
+        return load, self.origin
+
+    def draw_from(self, make: Callable[[int], RowStore]) -> None:
+        """Take the rows from a store made for this mechanism; it is given the memory that rows may take."""
+        self._store = make(self._row_memory)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the rows that were compiled: which ones is a trace of the text."""
@@ -127,13 +142,17 @@ class TableMechanism(ABC):
         unknown = np.flatnonzero(ids == UNKNOWN)
         bounds = np.full(len(unknown), len(self.outputs), dtype=np.uint64)
         drawn[unknown] = self.outputs[settle(source, numbers, unknown, bounds).astype(np.intp)]
+        # In the order of the words, so that the rows are read from front to back and not all over the memory.
         known = np.flatnonzero(ids != UNKNOWN)
-        for group in self._store.groups(ids[known], len(self.outputs)):
+        known = known[sorting(ids[known], len(self.space))]
+        ordered = ids[known]
+        for group in self._store.groups(ordered, len(self.outputs)):
             with self._lock:
                 rows = self._store.rows(group, self)
-            here = known[(ids[known] >= group[0]) & (ids[known] <= group[-1])]
-            settled = settle(source, numbers, here, rows.totals[rows.slot[ids[here]]])
-            drawn[here] = rows.find(ids[here], settled, self)
+            part = slice(*np.searchsorted(ordered, [group[0], group[-1] + 1]))
+            here, some = known[part], ordered[part]
+            settled = settle(source, numbers, here, rows.totals[rows.slot[some]])
+            drawn[here] = rows.find(some, settled, self)
         return drawn
 
     def compile_rows(self, ids: IndexArray) -> CompiledRows:

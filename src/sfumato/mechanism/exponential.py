@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from sfumato.mechanism.kernel import Certificate, Ground, Tick, loss_allowance, 
 from sfumato.mechanism.rowstore import BLOCK, CompiledRows
 from sfumato.mechanism.tuning import TUNINGS, Effort, Tuned, tune
 from sfumato.space import Space
-from sfumato.space.metric import FloatArray, IndexArray
+from sfumato.space.metric import BlockFunction, FloatArray, IndexArray
 
 
 class ExponentialMechanism(TableMechanism):
@@ -37,22 +38,19 @@ class ExponentialMechanism(TableMechanism):
         self.ground = ground
         self.tuned = tuned
         self._word_weights: FloatArray = ground.to_words(tuned.weights / ground.multiplicity)
-        self._prepare()
 
-    def _prepare(self) -> None:
-        ground = self.ground
-        self._kernel = ground.kernel_function(self.tuned.rate)
-        self._pairs = ground.block_function(self.tuned.rate, BLOCK)
+    # Made when they are first needed: a mechanism from a file is there at once.
+    @cached_property
+    def _kernel(self) -> BlockFunction:
+        return self.ground.kernel_function(self.tuned.rate)
+
+    @cached_property
+    def _pairs(self) -> Callable[[IndexArray, IndexArray], FloatArray] | None:
+        return self.ground.block_function(self.tuned.rate, BLOCK)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what can be made again."""
-        state = super().__getstate__()
-        del state["_kernel"], state["_pairs"]
-        return state
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        self._prepare()
+        return {name: value for name, value in super().__getstate__().items() if name not in ("_kernel", "_pairs")}
 
     @property
     def rate(self) -> float:

@@ -22,6 +22,7 @@ import numpy as np
 
 from sfumato.foundation.errors import CertificationError
 from sfumato.mechanism.integers import rounding_loss
+from sfumato.mechanism.screened import SlopeScreen
 from sfumato.space import Space
 from sfumato.space.metric import (
     BlockFunction,
@@ -34,6 +35,8 @@ from sfumato.space.metric import (
     row_blocks,
     upper_tiles,
 )
+from sfumato.space.screen import straight
+from sfumato.space.statistics import SCREENED_FROM
 
 Tick = Callable[[int], None]
 _ULP = 2.0**-52
@@ -182,10 +185,14 @@ def log_sums(
 
 
 def loss_allowance(ground: Ground, rate: float) -> float:
-    """Return what integer rounding and floating-point distances can add to a log-ratio."""
+    """Return what integer rounding and floating-point arithmetic can add to a log-ratio.
+
+    A wrong distance counts three times: in the kernels of both rows, and in what is charged for the pair, whose slope
+    is never above the rate.  A sum of n terms errs by at most n half-ulps: two sums are certified and two divide rows.
+    """
     statistics = ground.space.statistics
     distance_error = max(ground.geometry.error(statistics.least_distance), ground.geometry.error(statistics.diameter))
-    floating = 2 * (rate * distance_error + 16 * _ULP * (1 + rate * ground.reach))
+    floating = 3 * rate * distance_error + 2 * _ULP * (len(ground.outputs) + 16 * (1 + rate * ground.reach))
     return rounding_loss(len(ground.outputs)) + floating
 
 
@@ -200,6 +207,16 @@ def certify(
     if len(points) == 1:
         return Certificate(0.0, -1, -1)
     allowance = loss_allowance(ground, rate)
+    words = first_word_of_points(ground)
+    flat = straight(ground.geometry)
+    if flat is not None and len(points) >= SCREENED_FROM:
+        steepest = SlopeScreen(flat, points, log_z, ground.gamma, allowance).steepest(threads, tick)
+        return Certificate(
+            (rate + steepest.slope) * (1 + 1e-12),
+            int(words[points[steepest.first]]),
+            int(words[points[steepest.second]]),
+            steepest.pairs,
+        )
 
     def profile(distances: FloatArray) -> FloatArray:
         """One over the charged distance; 0 between a point and itself, which loses nothing."""
@@ -226,7 +243,6 @@ def certify(
 
     worst = sorted(chain.from_iterable(in_threads(work, upper_tiles(len(points)), threads)), reverse=True)
     slope, first, second = worst[0]
-    words = first_word_of_points(ground)
     pairs = np.array([pair for _, *pair in worst[:_TIGHT_PAIRS]], dtype=np.intp)
     return Certificate((rate + slope) * (1 + 1e-12), int(words[points[first]]), int(words[points[second]]), pairs)
 

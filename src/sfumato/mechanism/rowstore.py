@@ -8,7 +8,7 @@ blocks; a draw that falls into a block has that block's 16 weights computed agai
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -21,6 +21,7 @@ from sfumato.space.metric import FloatArray, IndexArray, in_threads
 HEAD_BITS = 10
 BLOCK = 16
 _BATCH_CELLS = 400_000
+_TAILS_AT_ONCE = 4096
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Table(Protocol):
         ...
 
     def block_weights(self, ids: IndexArray, blocks: IndexArray, norms: FloatArray) -> tuple[IndexArray, UInt64Array]:
-        """Return the cells and weights of one block of :data:`BLOCK` columns for each id."""
+        """Return the cells and weights of one block of :data:`BLOCK` columns for each id; the caller may overwrite them."""
         ...
 
 
@@ -78,12 +79,30 @@ class Rows:
         slots = self.slot[ids]
         starts = self.tail_starts[slots]
         places = _first_above(self.tail_sums, starts, self.tail_starts[slots + 1], numbers)
-        before = np.where(places > starts, self.tail_sums[np.maximum(places, 1) - 1], np.uint64(0))
-        cells, weights = table.block_weights(ids, places - starts, self.norms[slots])
-        weights = np.where(weights >= head_cutoff(self.totals[slots])[:, None], np.uint64(0), weights)
+        numbers = numbers - np.where(places > starts, self.tail_sums[np.maximum(places, 1) - 1], np.uint64(0))
+        blocks = places - starts
+        # Draws that fall into the same block are worked on together, a few at a time so that they stay in the cache.
+        order = sorting(blocks, int(blocks.max()))
+        drawn = np.empty(len(ids), dtype=np.intp)
+        for start in range(0, len(ids), _TAILS_AT_ONCE):
+            part = order[start : start + _TAILS_AT_ONCE]
+            drawn[part] = self._find_in_blocks(ids[part], slots[part], blocks[part], numbers[part], table)
+        return drawn
+
+    def _find_in_blocks(
+        self, ids: IndexArray, slots: npt.NDArray[np.int32], blocks: IndexArray, numbers: UInt64Array, table: Table
+    ) -> IndexArray:
+        cells, weights = table.block_weights(ids, blocks, self.norms[slots])
+        weights[weights >= head_cutoff(self.totals[slots])[:, None]] = 0
         running = np.cumsum(weights, axis=1, dtype=np.uint64)
-        column = (running <= (numbers - before)[:, None]).sum(axis=1)
+        column = (running <= numbers[:, None]).sum(axis=1)
         return np.asarray(cells[np.arange(len(ids)), np.minimum(column, BLOCK - 1)])
+
+
+def sorting(numbers: IndexArray, most: int) -> IndexArray:
+    """Return the order that sorts whole numbers up to ``most``; numbers of 16 bits are sorted without comparing them."""
+    narrow = np.uint16 if most < 2**16 else np.int32
+    return np.argsort(numbers.astype(narrow), kind="stable")
 
 
 def head_cutoff(totals: UInt64Array) -> UInt64Array:
@@ -114,7 +133,11 @@ class RowStore:
 
     def groups(self, ids: IndexArray, columns: int) -> Iterator[IndexArray]:
         """Yield sorted distinct ids in groups whose rows fit in memory together."""
-        distinct = np.unique(ids)
+        present = np.zeros(self._words + 1, dtype=bool)
+        present[ids] = True
+        yield from self._groups(np.flatnonzero(present), columns)
+
+    def _groups(self, distinct: IndexArray, columns: int) -> Iterator[IndexArray]:
         per_row = 8 * (-(-columns // BLOCK)) + 12 * min(columns, 2**HEAD_BITS) // 8 + 64
         step = max(1, self._memory // per_row)
         for start in range(0, len(distinct), step):
@@ -131,19 +154,41 @@ class RowStore:
         parts = list(in_threads(lambda ids: _pack(table.compile_rows(ids)), _batches(missing, table), None))
         slot = kept.slot.copy()
         slot[missing] = len(kept.totals) + np.arange(len(missing))
-        heads = np.concatenate([part.head_counts for part in parts])
-        tails = np.concatenate([part.tail_counts for part in parts])
-        self._rows = Rows(
-            slot,
-            np.concatenate([kept.totals, *(part.totals for part in parts)]),
-            np.concatenate([kept.norms, *(part.norms for part in parts)]),
-            np.concatenate([kept.head_starts, kept.head_starts[-1] + np.cumsum(heads)]),
-            np.concatenate([kept.head_sums, *(part.head_sums for part in parts)]),
-            np.concatenate([kept.head_cells, *(part.head_cells for part in parts)]),
-            np.concatenate([kept.tail_starts, kept.tail_starts[-1] + np.cumsum(tails)]),
-            np.concatenate([kept.tail_sums, *(part.tail_sums for part in parts)]),
-        )
+        self._rows = _joined(kept, parts, slot)
         return self._rows
+
+
+class MappedRowStore(RowStore):
+    """Rows of the first input words from a file, the others compiled as they occur.
+
+    ``check`` is told the slots of the rows that are about to be used, and raises where the file has changed.
+    """
+
+    def __init__(self, words: int, memory: int, mapped: Rows, check: Callable[[npt.NDArray[np.int32]], None]) -> None:
+        super().__init__(words, memory)
+        self._mapped = mapped
+        self._check = check
+
+    def _groups(self, distinct: IndexArray, columns: int) -> Iterator[IndexArray]:
+        # The words in the file are the first ones, so the groups stay apart by position.
+        stored = self._mapped.slot[distinct] >= 0
+        if stored.any():
+            yield distinct[stored]
+        yield from super()._groups(distinct[~stored], columns)
+
+    def rows(self, distinct: IndexArray, table: Table) -> Rows:
+        """Return a snapshot that has a row for every id."""
+        slots = self._mapped.slot[distinct]
+        if slots[0] < 0:
+            return super().rows(distinct, table)
+        self._check(slots)
+        return self._mapped
+
+
+def pack_rows(ids: IndexArray, table: Table) -> Rows:
+    """Compile the rows of some words; ``slot`` is left empty, for the caller to number them."""
+    parts = list(in_threads(lambda some: _pack(table.compile_rows(some)), _batches(ids, table), None))
+    return _joined(_no_rows(0), parts, np.empty(0, dtype=np.int32))
 
 
 @dataclass(frozen=True)
@@ -155,6 +200,22 @@ class _Packed:
     head_cells: npt.NDArray[np.int32]
     tail_counts: IndexArray
     tail_sums: UInt64Array
+
+
+def _joined(kept: Rows, parts: Sequence[_Packed], slot: npt.NDArray[np.int32]) -> Rows:
+    """Return rows followed by more rows."""
+    heads = np.concatenate([part.head_counts for part in parts])
+    tails = np.concatenate([part.tail_counts for part in parts])
+    return Rows(
+        slot,
+        np.concatenate([kept.totals, *(part.totals for part in parts)]),
+        np.concatenate([kept.norms, *(part.norms for part in parts)]),
+        np.concatenate([kept.head_starts, kept.head_starts[-1] + np.cumsum(heads)]),
+        np.concatenate([kept.head_sums, *(part.head_sums for part in parts)]),
+        np.concatenate([kept.head_cells, *(part.head_cells for part in parts)]),
+        np.concatenate([kept.tail_starts, kept.tail_starts[-1] + np.cumsum(tails)]),
+        np.concatenate([kept.tail_sums, *(part.tail_sums for part in parts)]),
+    )
 
 
 def _no_rows(words: int) -> Rows:

@@ -44,6 +44,8 @@ class SanTextPlus(ExponentialMechanism):
         row_memory: int = 2**29,
     ) -> None:
         super().__init__(ground, tuned, guarantee, row_memory)
+        self.share = replaced
+        """How probable it is that a word outside the protected ones is replaced."""
         # A little more than p, so that rounding to integers cannot take a ratio above 1/p between words at distance 0.
         self._replaced = min(1.0, replaced * math.exp(2 * rounding_loss(len(ground.outputs) + 1)))
         self._is_protected = np.zeros(len(ground.space), dtype=bool)

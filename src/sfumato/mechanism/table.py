@@ -10,9 +10,10 @@ import numpy.typing as npt
 from sfumato.foundation.errors import ParameterError
 from sfumato.foundation.guarantee import Guarantee
 from sfumato.foundation.randomness import UInt64Array
-from sfumato.mechanism.base import TableMechanism
+from sfumato.mechanism.base import Row, TableMechanism
 from sfumato.mechanism.integers import to_weights
 from sfumato.space import Space
+from sfumato.space.metric import IndexArray
 
 
 class DenseTable(TableMechanism):
@@ -62,3 +63,41 @@ class DenseTable(TableMechanism):
     def weights(self, ids: npt.NDArray[np.intp]) -> UInt64Array:
         """Return the integer weights of some rows."""
         return np.asarray(self._table[np.searchsorted(self.inputs, ids)])
+
+
+class StoredTable(TableMechanism):
+    """A table that was computed before, with cells of its own for every row or the same outputs for all."""
+
+    def __init__(
+        self,
+        space: Space,
+        inputs: IndexArray,
+        outputs: IndexArray,
+        guarantee: Guarantee,
+        cells: npt.NDArray[np.int32],
+        weights: UInt64Array,
+        group_numbers: IndexArray | None = None,
+    ) -> None:
+        super().__init__(space, inputs, outputs, guarantee)
+        self._cells = cells
+        """Positions of the output words of each row; no rows where all share the outputs."""
+        self._weights = weights
+        if group_numbers is not None:
+            self.group_numbers = group_numbers
+            """The group of every input word, for promises that hold inside of groups."""
+
+    def row(self, word: str) -> Row:
+        """Return the exact distribution of one input word, without the cells that only fill a row up."""
+        row = super().row(word)
+        real = row.weights > 0
+        return Row(row.cells[real], row.weights[real], row.total)
+
+    def cells(self, ids: IndexArray) -> IndexArray | None:
+        """Return the positions of the output words of each row."""
+        if len(self._cells) == 0:
+            return None
+        return self._cells[np.searchsorted(self.inputs, ids)].astype(np.intp)
+
+    def weights(self, ids: IndexArray) -> UInt64Array:
+        """Return the integer weights of some rows."""
+        return np.asarray(self._weights[np.searchsorted(self.inputs, ids)])

@@ -37,6 +37,7 @@ _HALF_ULP = 2.0**-53
 _EXACT_LIMIT = 2**24
 _LARGEST_TABLE = 2**21
 _PAIR_BATCH = 256
+_LONG_RUN = 3
 TILE = 768
 BLOCK_CELLS = 4_000_000
 """Cells of a distance block: 32 MB in float64, whatever the size of the space."""
@@ -139,13 +140,21 @@ class IntegerEuclidean:
         blocks = np.ascontiguousarray(right.T[padded]).reshape(-1, block, left.shape[1])
 
         def function(points: IndexArray, numbers: IndexArray) -> FloatArray:
-            values = np.empty((len(points), block))
-            for start in range(0, len(points), _PAIR_BATCH):
-                part = slice(start, start + _PAIR_BATCH)
-                values[part] = look_up(np.matmul(blocks[numbers[part]], left[points[part], :, None])[:, :, 0])
-            return values
+            squared = np.empty((len(points), block), dtype=np.float32)
+            for start, stop in _runs(numbers):
+                some = left[points[start:stop]]
+                if numbers[start] == numbers[stop - 1]:  # many points for one block: a product of matrices
+                    np.matmul(some, blocks[numbers[start]].T, out=squared[start:stop])
+                else:
+                    squared[start:stop] = np.matmul(blocks[numbers[start:stop]], some[:, :, None])[:, :, 0]
+            return look_up(squared)
 
         return function
+
+    def between(self, first: IndexArray, second: IndexArray) -> FloatArray:
+        """Return exact squared distances of pairs, in units of the squared scale."""
+        differences = (self.points[first] - self.points[second]).astype(np.float64)
+        return np.asarray(np.einsum("ij,ij->i", differences, differences))
 
     def error(self, distance: float) -> float:
         """Return the error bound of one distance: the roundings of a square root and a product."""
@@ -174,12 +183,13 @@ class _Gram(_Plain):
         products += self._squared_norms[rows][:, None]
         products += self._squared_norms[columns][None, :]
         np.maximum(products, 0.0, out=products)
-        products[self._same_point(rows, columns)] = 0.0
+        products[same_point(rows, columns, len(self.points))] = 0.0
         return products
 
-    def _same_point(self, rows: Rows, columns: Rows) -> npt.NDArray[np.bool_]:
-        everything = np.arange(len(self.points))
-        return np.asarray(everything[rows][:, None] == everything[columns][None, :])
+    def between(self, first: IndexArray, second: IndexArray) -> FloatArray:
+        """Return squared distances of pairs, from the differences of their vectors."""
+        differences = self.points[first] - self.points[second]
+        return np.asarray(np.einsum("ij,ij->i", differences, differences))
 
     @cached_property
     def squared_error(self) -> float:
@@ -222,6 +232,28 @@ class Angle(_Gram):
         chord_error = _root_error(self.squared_error, 2.0 * math.sin(angle / 2))
         slope = 1.0 / max(math.cos(angle / 2), math.sqrt(max(chord_error, 1e-16)))
         return chord_error * slope + 8 * _HALF_ULP * distance
+
+
+def same_point(rows: Rows, columns: Rows, points: int) -> tuple[IndexArray, IndexArray]:
+    """Return the cells of a block, as two arrays of places, where a point meets itself.
+
+    >>> row, column = same_point(slice(1, 4), np.array([3, 0, 1, 3]), 5)
+    >>> row.tolist(), column.tolist()
+    ([0, 2, 2], [2, 0, 3])
+    """
+    if isinstance(rows, slice) and isinstance(columns, slice):
+        first, second = rows.indices(points), columns.indices(points)
+        if first[2] == second[2] == 1:
+            shared = np.arange(max(first[0], second[0]), min(first[1], second[1]))
+            return shared - first[0], shared - second[0]
+    left = np.arange(points)[rows] if isinstance(rows, slice) else np.asarray(rows)
+    right = np.arange(points)[columns] if isinstance(columns, slice) else np.asarray(columns)
+    order = np.argsort(right, kind="stable")
+    starts = np.searchsorted(right, left, side="left", sorter=order)
+    counts = np.searchsorted(right, left, side="right", sorter=order) - starts
+    row = np.repeat(np.arange(len(left)), counts)
+    offsets = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return row, order[np.repeat(starts, counts) + offsets]
 
 
 def _root_error(squared_error: float, root: float) -> float:
@@ -267,6 +299,24 @@ def euclidean(vectors: npt.NDArray[np.generic], scale: float) -> Geometry:
     points = vectors.astype(np.float64)
     points -= points.mean(axis=0)
     return Euclidean("euclidean", points, scale)
+
+
+def _runs(numbers: IndexArray) -> Iterator[tuple[int, int]]:
+    """Cut a sequence into runs of one number each, and into batches of those whose runs are too short to bother."""
+    ends = [*(np.flatnonzero(numbers[1:] != numbers[:-1]) + 1).tolist(), len(numbers)] if len(numbers) else []
+    begun = start = 0
+    for end in ends:
+        if end - start >= _LONG_RUN:
+            if begun < start:
+                yield begun, start
+            yield start, end
+            begun = end
+        elif end - begun >= _PAIR_BATCH:
+            yield begun, end
+            begun = end
+        start = end
+    if ends and begun < ends[-1]:
+        yield begun, ends[-1]
 
 
 def unit_vectors(vectors: npt.NDArray[np.generic]) -> FloatArray:

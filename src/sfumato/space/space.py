@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import resources
 from pathlib import Path
@@ -126,6 +126,19 @@ class Space:
             hasher.update(str(len(part)).encode() + b":")
             hasher.update(part)
         return hasher.hexdigest()
+
+    def with_known(
+        self, digest: str, statistics: SpaceStatistics, distinct: tuple[npt.NDArray[np.generic], IndexArray]
+    ) -> Space:
+        """Return this space with figures that were computed before, so that they need not be again."""
+        known = replace(self)
+        known.__dict__.update(digest=digest, statistics=statistics, _distinct=distinct)
+        return known
+
+    @property
+    def distinct(self) -> tuple[npt.NDArray[np.generic], IndexArray]:
+        """Distinct vectors in order of first appearance (directions, for angles), and the point of every word."""
+        return self._distinct
 
     @cached_property
     def _distinct(self) -> tuple[npt.NDArray[np.generic], IndexArray]:
