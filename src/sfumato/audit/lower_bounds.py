@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.audit.channel import inputs_of
+from sfumato.audit.intervals import share_at_least, share_at_most
 from sfumato.foundation.checks import gather, require_count, require_probability
 from sfumato.foundation.guarantee import (
     GroupGuarantee,
@@ -32,28 +33,6 @@ from sfumato.mechanism.base import Mechanism
 from sfumato.space.metric import IndexArray
 
 Floats = npt.NDArray[np.float64]
-
-
-def share_at_least(successes: int, trials: int, confidence: float) -> float:
-    """Return Clopper and Pearson's lower bound on a probability.
-
-    >>> round(share_at_least(50, 100, 0.975), 4)
-    0.3983
-    """
-    from scipy.special import betaincinv
-
-    return 0.0 if successes == 0 else float(betaincinv(successes, trials - successes + 1, 1 - confidence))
-
-
-def share_at_most(successes: int, trials: int, confidence: float) -> float:
-    """Return Clopper and Pearson's upper bound on a probability.
-
-    >>> round(share_at_most(50, 100, 0.975), 4), round(share_at_most(0, 100, 0.975), 4)
-    (0.6017, 0.0362)
-    """
-    from scipy.special import betaincinv
-
-    return 1.0 if successes >= trials else float(betaincinv(successes + 1, trials - successes, confidence))
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.audit.lower_bounds import share_at_least, share_at_most
+from sfumato.audit.intervals import share_at_least, share_at_most
 from sfumato.foundation.errors import ParameterError
 
 Floats = npt.NDArray[np.float64]
