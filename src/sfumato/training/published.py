@@ -76,7 +76,8 @@ def moments_epsilon(rate: float, *, noise: float, steps: int, delta: float) -> f
         lambda: require_count(steps=steps),
         lambda: require_probability(delta=delta),
     )
-    return min((steps * _log_moment(rate, noise, order) - math.log(delta)) / (order - 1) for order in _ORDERS)
+    bounds = ((steps * _log_moment(rate, noise, order) - math.log(delta)) / (order - 1) for order in _ORDERS)
+    return float(min(bounds))
 
 
 def _log_moment(rate: float, noise: float, order: int) -> float:

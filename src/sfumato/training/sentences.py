@@ -101,7 +101,9 @@ def read_conll(path: str | Path, categories: Iterable[str] = ("PER", "ORG", "LOC
     """Read a file of the CoNLL-2003 form: one token to a line, its entity tag last; each document is a user."""
     wanted = frozenset(categories)
     result: list[Sentence] = []
-    document, tokens, tags = 0, [], []
+    document = 0
+    tokens: list[str] = []
+    tags: list[str] = []
 
     def end() -> None:
         if tokens:

@@ -55,8 +55,8 @@ class Vocabulary:
         return self._numbers.get(token.lower(), UNKNOWN)
 
     def encode(self, tokens: Sequence[str], length: int) -> list[int]:
-        """Return the numbers of at most ``length - 1`` tokens, and the end sign."""
-        return [self.number(token) for token in tokens[: length - 1]] + [END]
+        """Return the numbers of at most ``length - 1`` tokens, and the end sign; nothing for an emptied sentence."""
+        return [self.number(token) for token in tokens[: length - 1]] + [END] if tokens else []
 
     def table(self, sentences: Sequence[Sentence], length: int) -> npt.NDArray[np.int64]:
         """Return sentences as rows of numbers, padded to ``length``."""
@@ -72,9 +72,9 @@ class Vocabulary:
 
         They have a mean square of 1 / dimensions; signs start at zero.
         """
-        ids = space.ids(list(self.words))
-        found = np.asarray(space.vectors, dtype=np.float64)[np.maximum(ids, 0)]
-        found[ids < 0] = 0.0
+        places = np.array([space.index.get(word, -1) for word in self.words])
+        found = np.asarray(space.vectors, dtype=np.float64)[np.maximum(places, 0)]
+        found[places < 0] = 0.0
         centred = found - found.mean(axis=0)
         if dimensions < centred.shape[1]:
             _, directions = np.linalg.eigh(centred.T @ centred)
