@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import torch
 
-from sfumato.latent.encoders.base import pooled
+from sfumato.latent.encoders.base import TokenVectors, pooled
 from sfumato.latent.encoders.huggingface import HuggingFaceEncoder
 
 MAX_TOKENS = 128
@@ -39,7 +40,7 @@ class Embedded:
 def cache_folder() -> Path:
     """Return where embeddings are kept."""
     root = os.environ.get("SFUMATO_CACHE_DIR") or Path.home() / ".cache" / "sfumato"
-    return Path(root) / "latent-benchmarks" / f"minilm-{MAX_TOKENS}"
+    return Path(root) / "latent-benchmarks" / f"minilm-{MAX_TOKENS}-bfloat16"
 
 
 def corpus(name: str) -> tuple[list[str], np.ndarray]:
@@ -74,6 +75,12 @@ def minilm(max_tokens: int = MAX_TOKENS) -> HuggingFaceEncoder:
     return HuggingFaceEncoder(Path(found.submodule_search_locations[0]) / "model", max_tokens=max_tokens)
 
 
+def token_vectors(encoder: HuggingFaceEncoder, texts: list[str]) -> TokenVectors:
+    """Return the token vectors of some texts, computed in bfloat16."""
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        return encoder.encode_tokens(texts)
+
+
 def embed(name: str) -> None:
     """Compute the missing shards of a corpus; can be interrupted and repeated."""
     folder = cache_folder()
@@ -88,7 +95,7 @@ def embed(name: str) -> None:
         part = texts[start : start + SHARD]
         mean, cls = np.empty((len(part), 384), np.float32), np.empty((len(part), 384), np.float32)
         for first in range(0, len(part), 100):
-            tokens = encoder.encode_tokens(part[first : first + 100])
+            tokens = token_vectors(encoder, part[first : first + 100])
             mean[first : first + 100] = pooled(tokens)
             cls[first : first + 100] = tokens.values[:, 0]
         partial = path.with_suffix(".part")
@@ -117,7 +124,7 @@ def load_tokens(name: str, limit: int, max_tokens: int = 64) -> tuple[list[np.nd
         encoder = minilm(max_tokens)
         rows: list[np.ndarray] = []
         for first in range(0, min(limit, len(texts)), 100):
-            found = encoder.encode_tokens(texts[first : min(first + 100, limit)])
+            found = token_vectors(encoder, texts[first : min(first + 100, limit)])
             rows += [one[mask].astype(np.float16) for one, mask in zip(found.values, found.mask, strict=True)]
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_suffix(".part")

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from sfumato.accounting.accountants import accountant
 from sfumato.accounting.events import ApproximateEvent
 from sfumato.accounting.gaussian import delta_of, epsilon_of, mu_for
+from sfumato.accounting.rounding import up
 from sfumato.accounting.search import greatest
 from sfumato.foundation.checks import gather, require_count, require_epsilon, require_positive, require_probability
 from sfumato.foundation.errors import ParameterError
@@ -29,7 +30,8 @@ SAMPLING_NOTE = (
 )
 SHUFFLE_NOTE = (
     "Holds against whoever sees the shuffled vectors only: the shuffler must be honest, the vectors unlinkable to their "
-    "senders, and all of them must be there and noised by this plan"
+    "senders, and all of them must be there and noised by this plan; where labels are sent along, a vector hides among "
+    "those of its own label only, so that the number counted on must be that of the rarest label"
 )
 FICTITIOUS_NOTE = (
     "The fictitious queries are made from public sentences by the same clipping and noise, each true query is sent once, "
@@ -67,9 +69,16 @@ def sampled_epsilon(mu: float, rate: float, rounds: int, delta: float) -> float:
 
     def one(at: float) -> float:
         base = at / rate
-        return 0.0 if base >= 1 else math.log1p(rate * math.expm1(min(epsilon_of(mu, base), 700.0)))
+        return 0.0 if base >= 1 else _sampled_once(epsilon_of(mu, base), rate)
 
     return min(plain, _composed(one, rounds, delta))
+
+
+def _sampled_once(epsilon: float, rate: float) -> float:
+    """Return ln(1 + q (e^eps - 1)) without overflow."""
+    if epsilon < 1:
+        return up(math.log1p(rate * math.expm1(epsilon)), 1e-14)
+    return up(max(epsilon + math.log(rate + (1 - rate) * math.exp(-epsilon)), 0.0), 1e-14)
 
 
 def shuffled_epsilon(mu: float, records: int, delta: float, rounds: int = 1) -> float:
@@ -103,7 +112,7 @@ def _shuffled_once(mu: float, records: int, delta: float) -> float:
             local = limit * step / _ORDERS
             power = math.exp(local)
             spread = 8 * math.sqrt(power * math.log(4 / rest) / records) + 8 * power / records
-            epsilon = math.log1p((power - 1) / (power + 1) * spread)
+            epsilon = up(math.log1p((power - 1) / (power + 1) * spread), 1e-14)
             lost = (math.exp(epsilon) + 1) * (1 + 0.5 / power) * records * delta_of(mu, local)
             if epsilon < best and rest + lost <= delta:
                 best = epsilon
@@ -146,7 +155,11 @@ def secretly_sampled(
 def shuffled(
     *, epsilon: float, clip: float, dimension: int, records: int, rounds: int = 1, delta: float = 1e-5
 ) -> AmplifiedPlan:
-    """Return the noise for batches of ``records`` sentences that an honest shuffler makes anonymous."""
+    """Return the noise for batches of ``records`` sentences that an honest shuffler makes anonymous.
+
+    Where labels are sent with the vectors, ``records`` is how many the rarest label has at least: vectors of unlike
+    labels cannot be taken for each other.
+    """
     return _calibrated(
         lambda mu: shuffled_epsilon(mu, records, delta, rounds),
         epsilon=epsilon,

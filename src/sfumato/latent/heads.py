@@ -124,7 +124,7 @@ class Head:
         for vectors, labels in epochs:
             inputs, targets = self._data(vectors, labels)
             self.seen = max(self.seen, len(inputs))
-            for places in torch.randperm(len(inputs), generator=order).split(self.settings.batch):
+            for places in torch.randperm(len(inputs), generator=order).split(self.settings.batch):  # type: ignore[no-untyped-call]
                 self._step(optimiser, inputs[places], targets[places], noisy, len(inputs))
         return self
 
@@ -235,4 +235,4 @@ class Head:
             loss.backward()  # type: ignore[no-untyped-call]
             return float(loss.detach())
 
-        optimiser.step(closure)
+        optimiser.step(closure)  # type: ignore[no-untyped-call]

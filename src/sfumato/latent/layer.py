@@ -16,13 +16,12 @@ from sfumato.latent import noise
 from sfumato.latent.calibration import single_release
 from sfumato.latent.plan import NoisePlan
 from sfumato.latent.release import stated
+from sfumato.latent.vectors import SHRINK
 
 try:
     import torch
 except ImportError as error:
     raise MissingExtraError("torch", "torch") from error
-
-_SHRINK = 1 - 2.0**-40
 
 
 class GaussianLayer(torch.nn.Module):
@@ -68,9 +67,12 @@ class GaussianLayer(torch.nn.Module):
                 "vectors that are not finite cannot be clipped; mend the encoder, nothing was released"
             )
         order = 1 if self.plan.norm == "l1" else 2
-        lengths = torch.linalg.vector_norm(wide, ord=order, dim=-1, keepdim=True)
-        limit = self.plan.clip * _SHRINK
-        return wide * (limit / lengths.clamp(min=limit))
+        limit = self.plan.clip * SHRINK
+        # Scaled by the greatest coordinate first, where that is large, so that nothing overflows or loses its digits.
+        greatest = wide.detach().abs().amax(dim=-1, keepdim=True).clamp(min=limit)
+        scaled, share = wide / greatest, limit / greatest
+        lengths = torch.linalg.vector_norm(scaled, ord=order, dim=-1, keepdim=True)
+        return torch.where(lengths > share, scaled * (limit / torch.maximum(lengths, share)), wide)
 
     def forward(self, vectors: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
         """Return clipped and noised vectors, in the precision of the input.
@@ -106,7 +108,7 @@ class GaussianLayer(torch.nn.Module):
             ends = torch.rand(shape, generator=source, dtype=torch.float64).clamp(min=2.0**-53) * 2 - 1
             return -plan.scale * torch.sign(ends) * torch.log1p(-ends.abs())
         if plan.distribution == "discrete":
-            drawn = noise.discrete_gaussian(source, shape, round(plan.scale / plan.grid)) * plan.grid
+            drawn = noise.discrete_gaussian(source, shape, plan.steps) * plan.grid
         elif plan.distribution == "laplace":
             drawn = noise.laplace(source, shape, plan.scale)
         else:

@@ -112,6 +112,16 @@ class NoisePlan:
         return one if self.changed_vectors == 1 else up(one * math.sqrt(self.changed_vectors))
 
     @property
+    def steps(self) -> int:
+        """Standard deviation of the discrete Gaussian in grid steps."""
+        return round(self.scale / self.grid)
+
+    @property
+    def drawn_scale(self) -> float:
+        """The scale of what is really drawn: of the discrete Gaussian, a whole number of grid steps."""
+        return min(self.scale, self.steps * self.grid) if self.distribution == "discrete" else self.scale
+
+    @property
     def unit(self) -> Unit:
         """Whose change is hidden."""
         return Unit.WORD if self.change == "word" else Unit.RECORD
@@ -130,7 +140,7 @@ class NoisePlan:
         zero-concentrated (Canonne, Kamath and Steinke 2020, theorem 4), stated at :attr:`delta`.  Measured by
         ``tests/unit/latent/test_empirical.py``.
         """
-        ratio = up(self.sensitivity / self.scale)
+        ratio = up(self.sensitivity / self.drawn_scale)
         common: dict[str, Any] = {
             "mechanism": f"latent {self.distribution}",
             "unit": self.unit,
@@ -157,7 +167,7 @@ class NoisePlan:
         """Return epsilon at ``delta`` (the plan's own where none is given)."""
         at = self.delta if delta is None else delta
         promise = dataclasses.replace(self, delta=at).guarantee
-        return epsilon_of(promise.mu, at) if isinstance(promise, GaussianGuarantee) else promise.epsilon  # type: ignore[attr-defined, no-any-return]
+        return epsilon_of(promise.mu, at) if isinstance(promise, GaussianGuarantee) else promise.epsilon  # type: ignore[attr-defined]
 
     @property
     def deviation(self) -> float:
@@ -171,15 +181,18 @@ class NoisePlan:
 
     @property
     def greatest_norm(self) -> float:
-        """An l2 norm that an honest release exceeds with probability below 1e-12.
+        """An l2 norm that one honest vector exceeds with probability below 1e-12.
 
-        The length of the noise is at most its expectation plus seven deviations of one coordinate (Gaussian
-        concentration, Boucheron, Lugosi and Massart 2013, theorem 5.6: exp(-7.5^2 / 2) < 1e-12); Laplace noise has
-        every coordinate below scale * ln(dimension * 1e12).
+        Take independent coordinates that are s-subgaussian: normal ones are, and discrete Gaussian ones, whose moment
+        generating function is at most the normal one by Poisson summation (Canonne, Kamath and Steinke 2020).  Their
+        squared length is above s^2 (d + 2 sqrt(d t) + 2 t) with probability at most exp(-t) (Hsu, Kakade and Zhang 2012,
+        theorem 1), so their length is above s (sqrt(d) + sqrt(2 t)) at most as often; sqrt(2 t) = 7.5 gives
+        6e-13.  Laplace noise has every coordinate below b ln(1e12 d), by the union bound.
         """
+        root = math.sqrt(self.dimension)
         if self.distribution == "laplace":
-            return self.clip + self.scale * math.log(self.dimension * 1e12) * math.sqrt(self.dimension)
-        return self.clip + self.grid * self.dimension + self.scale * (math.sqrt(self.dimension) + 7.5)
+            return self.clip + self.scale * math.log(self.dimension * 1e12) * root
+        return self.clip + self.grid * root / 2 + self.scale * (root + 7.5)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data; :meth:`from_json` reads it back."""

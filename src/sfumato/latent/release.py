@@ -84,7 +84,7 @@ def _noised(clipped: FloatArray, plan: NoisePlan, source: Source, mask: npt.NDAr
         return clipped
     if plan.distribution == "discrete":
         steps = np.rint(clipped / plan.grid).astype(np.int64)
-        drawn = noise.discrete_gaussian(source, clipped.shape, round(plan.scale / plan.grid))
+        drawn = noise.discrete_gaussian(source, clipped.shape, plan.steps)
         released = (steps + drawn) * plan.grid
     elif plan.distribution == "laplace":
         released = clipped + noise.laplace(source, clipped.shape, plan.scale)
@@ -94,4 +94,4 @@ def _noised(clipped: FloatArray, plan: NoisePlan, source: Source, mask: npt.NDAr
         if mask.shape != clipped.shape[:2]:
             raise DataError("the mask says for each token place of each sentence whether there is a token")
         released *= mask[:, :, None]
-    return released
+    return np.asarray(released, dtype=np.float64)

@@ -17,7 +17,7 @@ from sfumato.foundation.errors import DataError
 FloatArray = npt.NDArray[np.float64]
 
 NORMS = ("l1", "l2")
-_SHRINK = 1 - 2.0**-40
+SHRINK = 1 - 2.0**-40
 """Clipped vectors are this much shorter than C, so that rounding can never make them longer."""
 
 
@@ -54,10 +54,13 @@ def clip(vectors: npt.ArrayLike, bound: float, norm: str = "l2") -> FloatArray:
     require_positive(clip=bound)
     array = np.asarray(vectors, dtype=np.float64)
     require_finite(array)
-    lengths = norms(array, norm)
-    limit = bound * _SHRINK
-    factors = np.where(lengths > limit, limit / np.where(lengths > 0, lengths, 1.0), 1.0)
-    return np.asarray(array * factors[..., None])
+    limit = bound * SHRINK
+    # Scaled by the greatest coordinate first, where that is large: limit / length could be so small a number that few
+    # of its digits are left.
+    greatest = np.abs(array).max(axis=-1, keepdims=True, initial=limit)
+    scaled, share = array / greatest, limit / greatest
+    lengths = norms(scaled, norm)[..., None]
+    return np.where(lengths > share, scaled * (limit / np.maximum(lengths, share)), array)
 
 
 def choose_clip(public_vectors: npt.ArrayLike, *, share: float = 0.5, norm: str = "l2") -> float:

@@ -52,7 +52,7 @@ def train_on_public(
     try:
         for _ in range(epochs):
             total = 0.0
-            for places in torch.randperm(len(texts), generator=order).split(batch):
+            for places in torch.randperm(len(texts), generator=order).split(batch):  # type: ignore[no-untyped-call]
                 vectors = encoder.forward([texts[place] for place in places.tolist()])
                 seen = vectors if layer is None else layer(vectors)
                 loss = torch.nn.functional.cross_entropy(head(seen), targets[places])
