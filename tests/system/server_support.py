@@ -34,7 +34,7 @@ tunings = ["best", "published"]
 class RunningService:
     """``sfumato serve`` in a process of its own, with its log."""
 
-    def __init__(self, config: Path, *arguments: str) -> None:
+    def __init__(self, config: Path, *arguments: str, environment: dict[str, str] | None = None) -> None:
         self._lines: list[str] = []
         self._changed = threading.Condition()
         # Standard error goes through a pipe, read by a thread, so that the test sees what an operator would.
@@ -45,7 +45,7 @@ class RunningService:
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,
-            env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+            env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", **(environment or {})},
         )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -105,9 +105,9 @@ class RunningService:
 
 
 @contextlib.contextmanager
-def running(config: Path, *arguments: str) -> Iterator[RunningService]:
+def running(config: Path, *arguments: str, environment: dict[str, str] | None = None) -> Iterator[RunningService]:
     """Run a service for as long as the block."""
-    service = RunningService(config, *arguments)
+    service = RunningService(config, *arguments, environment=environment)
     try:
         yield service
     finally:
