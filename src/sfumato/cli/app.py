@@ -19,7 +19,19 @@ from typing import Annotated, Any
 import typer
 
 import sfumato
-from sfumato.cli import account, audit, budget, compare, explain, mechanisms, privatize, serve, spaces, verification
+from sfumato.cli import (
+    account,
+    audit,
+    budget,
+    compare,
+    experiment,
+    explain,
+    mechanisms,
+    privatize,
+    serve,
+    spaces,
+    verification,
+)
 from sfumato.foundation.errors import SfumatoError
 
 USAGE, DEFECT, INTERRUPTED, BROKEN_PIPE, TERMINATED = 2, 70, 130, 141, 143
@@ -45,6 +57,7 @@ app.command("serve")(serve.serve)
 app.add_typer(spaces.app, name="space")
 app.add_typer(account.app, name="account")
 app.add_typer(budget.app, name="budget")
+app.add_typer(experiment.app, name="experiment")
 
 
 class _Terminated(BaseException):

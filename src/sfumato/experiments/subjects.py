@@ -1,0 +1,144 @@
+"""The mechanisms an experiment compares, and how they are brought to the same promise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+import sfumato
+from sfumato.audit.attacks.learners import features, train_classifier
+from sfumato.audit.channel import attack_mechanism, sampled_attack
+from sfumato.audit.prior import Prior
+from sfumato.experiments.data import Texts
+from sfumato.foundation.errors import CertificationError
+from sfumato.foundation.guarantee import MetricGuarantee
+from sfumato.foundation.randomness import RunKey
+from sfumato.mechanism.base import Mechanism, TableMechanism
+from sfumato.policy import Policy, everything
+from sfumato.sanitize import Sanitizer
+from sfumato.space import Space
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A mechanism with its options, to be compiled at any epsilon."""
+
+    name: str
+    """As it is called in tables."""
+    mechanism: str
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def compile(self, space: Space, epsilon: float) -> Mechanism:
+        """Return the mechanism at a nominal epsilon."""
+        return sfumato.compile(self.mechanism, space, epsilon=epsilon, **self.options)
+
+    def at_certified(self, space: Space, epsilon: float) -> Mechanism:
+        """Return the mechanism whose *certified* epsilon is the given one, as near below it as bisection finds.
+
+        Published forms certify for less than their nominal epsilon; compared at the nominal one they look worse than
+        their noise is.  The nominal epsilon is searched; what is returned has been certified.
+        """
+        best = self.compile(space, epsilon)
+        if certified(best) >= epsilon * (1 - 0.01):
+            return best
+        low, high = epsilon, epsilon
+        for _ in range(6):
+            high *= 2
+            if certified(self.compile(space, high)) > epsilon:
+                break
+        for _ in range(14):
+            middle = math.sqrt(low * high)
+            trial = self.compile(space, middle)
+            if certified(trial) <= epsilon:
+                low, best = middle, trial
+                if certified(trial) >= epsilon * (1 - 0.005):
+                    break
+            else:
+                high = middle
+        return best
+
+
+def certified(mechanism: Mechanism) -> float:
+    """Return the certified epsilon of a metric guarantee; infinite for other kinds, which do not compare."""
+    guarantee = mechanism.guarantee
+    return guarantee.certified if isinstance(guarantee, MetricGuarantee) else math.inf
+
+
+def compiled(subject: Subject, space: Space, epsilon: float) -> Mechanism | None:
+    """Return the mechanism at a nominal epsilon, or None where it does not exist there."""
+    try:
+        return subject.compile(space, epsilon)
+    except CertificationError:
+        return None
+
+
+def attack_success(mechanism: Mechanism, prior: Prior, draws: int) -> float:
+    """Return what the optimal attacker recovers; for mechanisms without a table an attacker who learnt from draws."""
+    if isinstance(mechanism, TableMechanism):
+        return attack_mechanism(mechanism, prior).success
+    return sampled_attack(mechanism, prior, draws=draws).success
+
+
+def privatized(
+    mechanism: Mechanism,
+    texts: Sequence[str],
+    seed: int,
+    *,
+    policy: Policy | None = None,
+    oov: str = "draw",
+    consistency: str = "token",
+) -> list[str]:
+    """Return texts that went through a mechanism with the noise of a seed."""
+    if consistency == "dataset":
+        sanitizer = Sanitizer(
+            mechanism, policy=policy or everything(), oov=oov, consistency=consistency, key=RunKey.from_seed(seed)
+        )
+        return sanitizer.batch(texts).texts
+    sanitizer = Sanitizer(mechanism, policy=policy or everything(), oov=oov, consistency=consistency)
+    return sanitizer.batch(texts, key=RunKey.from_seed(seed)).texts
+
+
+def utility(train: Texts, test: Texts, new_train: Sequence[str], new_test: Sequence[str]) -> float:
+    """Return the accuracy of a classifier trained and tested on privatized texts."""
+    model = train_classifier(features(new_train), train.labels, train.classes)
+    return model.accuracy(features(new_test), test.labels)
+
+
+def accuracy_through(mechanism: Mechanism | None, train: Texts, test: Texts, seed: int, **options: Any) -> float:
+    """Return the accuracy of a classifier on texts that went through a mechanism; on the originals for None."""
+    if mechanism is None:
+        return utility(train, test, train.texts, test.texts)
+    both = privatized(mechanism, [*train.texts, *test.texts], seed, **options)
+    return utility(train, test, both[: len(train.texts)], both[len(train.texts) :])
+
+
+def bisected(
+    measure: Callable[[float], float], target: float, start: float, *, tolerance: float = 0.02, tries: int = 16
+) -> tuple[float, float]:
+    """Return where an increasing measure is ``target``, up to the relative tolerance, and the measure there."""
+    low, high = start, start
+    value = measure(start)
+    here = start
+    for _ in range(tries):
+        if abs(value - target) <= tolerance * target:
+            break
+        if value < target:
+            low = here
+            here = here * 2 if high <= low else math.sqrt(low * high)
+        else:
+            high = here
+            here = here / 2 if low >= high else math.sqrt(low * high)
+        value = measure(here)
+    return here, value
+
+
+def mean_distance(mechanism: Mechanism, prior: Prior, words: int = 200) -> float:
+    """Return the expected distance from a word to its replacement, over words drawn from the prior."""
+    from sfumato.audit.deniability import deniability
+
+    chosen = np.random.default_rng(0).choice(len(prior.chances), words, p=prior.chances)
+    return deniability(mechanism, ids=chosen, draws=200).distance
