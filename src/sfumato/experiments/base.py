@@ -220,6 +220,7 @@ def machine() -> dict[str, Json]:
 
 _MODULES = (
     "tem_figure",
+    "custext_tables",
     "same_promise",
 )
 
