@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -113,7 +114,10 @@ def test_pseudonyms_stand_for_subjects(program: Program, arguments: list[str], t
     assert result.code == 2
     assert "key" in result.err
     assert program(*arguments, "-o", tmp_path / "o.csv", *paying, "--subject-key", secret).code == 0
-    assert b"bob" not in budgets.read_bytes()
+    with sqlite3.connect(budgets) as connection:
+        stored = [subject for (subject,) in connection.execute("SELECT subject FROM sfumato_budgets")]
+    connection.close()
+    assert [len(subject) for subject in stored] == [64]
 
 
 @pytest.mark.parametrize(
