@@ -91,12 +91,12 @@ def create_app(state: State, draining: Callable[[], bool] = lambda: False) -> En
     if settings.page.enabled:
         app.include_router(routes_service.page_router())
     problems.install(app)
-    _describe(app)
+    _describe(app, open_to_all=bool(settings.anonymous.scopes))
     return Envelope(app, settings.limits, state.metrics, partial(identified, state), settings.server.hosts)
 
 
-def _describe(app: FastAPI) -> None:
-    """Add the schema of problems, which every route refers to, to the OpenAPI document."""
+def _describe(app: FastAPI, *, open_to_all: bool) -> None:
+    """Add the schema of problems, which every route refers to, to the OpenAPI document, and say where a key is optional."""
     generate = app.openapi
 
     def openapi() -> dict[str, Any]:
@@ -106,6 +106,10 @@ def _describe(app: FastAPI) -> None:
             components["Problem"] = Problem.model_json_schema()
             for unused in ("HTTPValidationError", "ValidationError"):
                 components.pop(unused, None)
+            for operations in document["paths"].values() if open_to_all else ():
+                for operation in operations.values():
+                    if "security" in operation:
+                        operation["security"].insert(0, {})
             app.openapi_schema = document
         return app.openapi_schema
 

@@ -31,12 +31,19 @@ router = APIRouter(prefix="/v1")
 GUARANTEE_HEADER = "sfumato-guarantee"
 _HEADER_FIELDS = ("kind", "mechanism", "unit", "epsilon", "certified", "metric", "mu", "delta", "sound", "secure")
 
+_EVENT = {
+    "type": "object",
+    "description": "One event of the stream.",
+    "required": ["data"],
+    "properties": {"data": {"type": "string", "description": "A part of the answer, as JSON; at the end [DONE]."}},
+}
+
 
 @router.post(
     "/chat/completions",
     response_model=ChatAnswer,
     responses={
-        200: {"content": {"text/event-stream": {"schema": {"type": "string"}}},
+        200: {"content": {"text/event-stream": {"schema": _EVENT}},
               "headers": {"Sfumato-Guarantee": {"schema": {"type": "string"}, "description": "The promise, as JSON."}}},
         **problems(400, 402, 404, 409, 422, 502, 503, 504),
     },

@@ -18,7 +18,6 @@ from sfumato.server.catalogue import Choice, NotOfferedError, Service
 from sfumato.server.explaining import composition, explain
 from sfumato.server.keys import Caller
 from sfumato.server.problems import ProblemError
-from sfumato.server.schemas import Choose, Epsilon
 from sfumato.server.settings import Limits
 from sfumato.server.state import Known, Shared, State, require_scope
 from sfumato.text import pieces
@@ -171,17 +170,9 @@ def explain_text(asked: schemas.ExplainRequest, state: Shared, caller: Known) ->
     responses=problems(422),
     summary="Say what is promised",
 )
-def guarantee(
-    state: Shared,
-    caller: Known,
-    mechanism: Annotated[Choose | None, Query()] = None,
-    epsilon: Annotated[Epsilon | None, Query()] = None,
-    tuning: Annotated[Choose | None, Query()] = None,
-    policy: Annotated[Choose | None, Query()] = None,
-) -> JSONResponse:
+def guarantee(asked: Annotated[schemas.Chosen, Query()], state: Shared, caller: Known) -> JSONResponse:
     """Return the promise about a word, as data and in plain English."""
     require_scope(caller, "guarantee")
-    asked = schemas.Chosen(mechanism=mechanism, epsilon=epsilon, tuning=tuning, policy=policy)
     return answers.json(answers.guarantee(service_for(state, caller, asked).guarantee))
 
 
@@ -190,17 +181,10 @@ def _new_audit(state: State, choice: Choice) -> Audit:
 
 
 @router.get("/audit", response_model=schemas.AuditAnswer, responses=problems(422), summary="Measure a mechanism")
-async def audited(
-    state: Shared,
-    caller: Known,
-    mechanism: Annotated[Choose | None, Query()] = None,
-    epsilon: Annotated[Epsilon | None, Query()] = None,
-    tuning: Annotated[Choose | None, Query()] = None,
-) -> JSONResponse:
+async def audited(asked: Annotated[schemas.ChosenMechanism, Query()], state: Shared, caller: Known) -> JSONResponse:
     """Recompute the claim of a mechanism, and let the best possible attacker guess the words behind its outputs."""
     require_scope(caller, "guarantee")
-    asked = schemas.Chosen(mechanism=mechanism, epsilon=epsilon, tuning=tuning, policy=None)
-    service = service_for(state, caller, asked)
+    service = service_for(state, caller, schemas.Chosen(**asked.model_dump()))
     async with state.auditing:  # one at a time: audits take long, and must not take the threads of other requests
         found = state.audits.get(service.choice)
         if found is None:

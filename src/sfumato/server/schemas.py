@@ -19,12 +19,17 @@ class Input(BaseModel):
     model_config = ConfigDict(extra="forbid", hide_input_in_errors=True, frozen=True)
 
 
-class Chosen(Input):
-    """What a caller chooses among the operator's offers; left out, the operator's default."""
+class ChosenMechanism(Input):
+    """Which mechanism a caller chooses among the operator's offers; left out, the operator's default."""
 
     mechanism: Choose | None = Field(None, description="A mechanism that the operator offers, by name.")
     epsilon: Epsilon | None = Field(None, description="One of the epsilons it is offered with.")
     tuning: Choose | None = Field(None, description="One of the tunings it is offered with.")
+
+
+class Chosen(ChosenMechanism):
+    """What a caller chooses among the operator's offers; left out, the operator's default."""
+
     policy: Choose | None = Field(None, description="A policy that the operator offers, by name.")
 
 
