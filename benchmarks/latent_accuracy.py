@@ -14,7 +14,7 @@ import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -178,7 +178,7 @@ def accounting_rows(config: LatentConfig, dataset: str, encoder: str) -> Iterato
                     claimed = as_published(
                         epsilon=epsilon, delta=config.delta, rate=rate, steps=steps, allow_unsound=True, **shape
                     )
-                    plan = query = claimed.noise
+                    plan = query = replace(claimed.noise, releases=config.epochs)
                 facts |= {
                     "sound_epsilon": round(plan.epsilon(), 4),
                     "scale_over_clip": round(plan.scale / plan.clip, 4),
@@ -278,7 +278,8 @@ def sampling_rows(config: LatentConfig, dataset: str, encoder: str) -> Iterator[
 
         def batched(corpus: Corpus, seed: int, epsilon: float = epsilon, facts: dict = facts) -> dict:
             shape = {"clip": corpus.clip, "dimension": corpus.dimension, "delta": config.delta}
-            plan = shuffled(epsilon=epsilon, records=len(corpus.train), **shape).noise
+            rarest = int(np.bincount(corpus.train_labels).min())  # labels are sent along
+            plan = shuffled(epsilon=epsilon, records=rarest, **shape).noise
             facts |= {"scale_over_clip": round(plan.scale / plan.clip, 4)}
             return fitted(corpus, plan, release_once(epsilon=epsilon, **shape), seed)
 

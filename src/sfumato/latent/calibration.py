@@ -14,10 +14,9 @@ from sfumato.accounting.gaussian import sigma_for
 from sfumato.accounting.rounding import up
 from sfumato.accounting.zcdp import rho_for
 from sfumato.foundation.checks import gather, require_count, require_epsilon, require_positive, require_probability
+from sfumato.foundation.errors import ParameterError
+from sfumato.latent.noise import GREATEST_UNITS
 from sfumato.latent.plan import NoisePlan
-
-_STEPS = 1024
-"""Standard deviation of the discrete Gaussian in grid steps where no grid is given."""
 
 
 def single_release(
@@ -99,26 +98,14 @@ def several_releases(
             releases=releases,
         )
 
-    draft = plan(1.0, 1.0 / _STEPS if distribution == "discrete" else 0.0)
+    draft = plan(1.0, 1.0 / GREATEST_UNITS if distribution == "discrete" else 0.0)
     if distribution == "laplace":
         return plan(up(draft.sensitivity * releases / epsilon))
     if distribution == "gaussian":
         # One part in 10^12 above the least, so that the rounding of the guarantee stays below epsilon.
         return plan(sigma_for(epsilon, delta, draft.sensitivity, releases) * (1 + 1e-12))
-    # sensitivity = (2 C + scale/steps * sqrt(d)) sqrt(k), and scale = sensitivity * sqrt(n / 2 rho): solve for scale.
+    # With g = scale/units, sensitivity = (2 C + g sqrt(d)) sqrt(k) and scale = sensitivity * sqrt(n / 2 rho): solve for scale.
     factor = math.sqrt(releases / (2 * rho_for(epsilon, delta))) * math.sqrt(draft.changed_vectors)
-    share = factor * math.sqrt(dimension) / _STEPS
-    if share >= 1:
-        return _coarse(plan, clip, factor, dimension)
-    scale = up(2 * clip * factor / (1 - share), 1e-12)
-    return plan(scale, scale / _STEPS)
-
-
-def _coarse(plan: Any, clip: float, factor: float, dimension: int) -> NoisePlan:
-    """Return discrete noise with the finest grid there is; raise where even that is too coarse."""
-    from sfumato.foundation.errors import ParameterError
-    from sfumato.latent.noise import GREATEST_UNITS
-
     share = factor * math.sqrt(dimension) / GREATEST_UNITS
     if share >= 1:
         raise ParameterError(
@@ -126,5 +113,4 @@ def _coarse(plan: Any, clip: float, factor: float, dimension: int) -> NoisePlan:
             "use distribution='gaussian', fewer dimensions or a larger epsilon"
         )
     scale = up(2 * clip * factor / (1 - share), 1e-12)
-    result: NoisePlan = plan(scale, scale / GREATEST_UNITS)
-    return result
+    return plan(scale, scale / GREATEST_UNITS)
