@@ -221,6 +221,7 @@ def machine() -> dict[str, Json]:
 _MODULES = (
     "tem_figure",
     "custext_tables",
+    "riecker_tables",
     "same_promise",
 )
 
