@@ -17,23 +17,29 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sfumato.training.incidence import Limited, LimitReport, limit_incidence
-    from sfumato.training.plan import Plan, PublishedPlan, TrainingPlan, UserPlan, plan_from_json
+    from sfumato.training.plan import Plan, PublishedPlan, TrainingPlan, UserPlan
+    from sfumato.training.plans import AnyPlan, plan_from_json
     from sfumato.training.published import PublishedRates, moments_epsilon
     from sfumato.training.sentences import Sentence, read_conll, read_records, tag_entities
+    from sfumato.training.unprotected import PlainPlan
     from sfumato.training.vocabulary import Vocabulary
 
 _HOMES = {
     "sfumato.training.incidence": ("LimitReport", "Limited", "limit_incidence"),
-    "sfumato.training.plan": ("Plan", "PublishedPlan", "TrainingPlan", "UserPlan", "plan_from_json"),
+    "sfumato.training.plan": ("Plan", "PublishedPlan", "TrainingPlan", "UserPlan"),
+    "sfumato.training.plans": ("AnyPlan", "plan_from_json"),
     "sfumato.training.published": ("PublishedRates", "moments_epsilon"),
     "sfumato.training.sentences": ("Sentence", "read_conll", "read_records", "tag_entities"),
+    "sfumato.training.unprotected": ("PlainPlan",),
     "sfumato.training.vocabulary": ("Vocabulary",),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "AnyPlan",
     "LimitReport",
     "Limited",
+    "PlainPlan",
     "Plan",
     "PublishedPlan",
     "PublishedRates",

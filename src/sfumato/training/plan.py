@@ -105,7 +105,7 @@ class Plan(ABC):
         return self.with_steps(low)
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain data; :func:`plan_from_json` reads it back."""
+        """Return plain data; :func:`~sfumato.training.plans.plan_from_json` reads it back."""
         return {"method": self.method, **dataclasses.asdict(self)}
 
 
@@ -287,6 +287,8 @@ class PublishedPlan(Plan):
     """Sentences with an entity: read off the private data, which is one of the reasons why this is unsound."""
     sentences: int
     estimator: str = "f_E+"
+    released_noise: bool = False
+    """Draw the noise as the program that was released with the paper does: with the square of its deviation."""
     allow_unsound: bool = False
 
     def _check(self) -> None:
@@ -326,8 +328,16 @@ class PublishedPlan(Plan):
 
     @property
     def deviation(self) -> float:
-        """The published sensitivity, (|U| + 1) times the clipping norm, times the noise; on the scale of the sum."""
-        return self.noise * self.clip * (self.sampled_users + 1)
+        """The published sensitivity, (|U| + 1) times the clipping norm, times the noise; on the scale of the sum.
+
+        The released program divides by the weights of users and entities first and then draws with the square of that
+        deviation, which is far below 1: there is hardly any noise left.
+        """
+        published = self.noise * self.clip * (self.sampled_users + 1)
+        if not self.released_noise:
+            return published
+        entities = self.entity_rate * self.sensitive + (self.sentences - self.sensitive)
+        return published**2 / (self.sampled_users * entities)
 
     def epsilon(self, steps: int | None = None) -> float:
         """Return what the published analysis prints."""
@@ -352,14 +362,3 @@ class PublishedPlan(Plan):
             sound=False,
             unsound_because=UNSOUND,
         )
-
-
-_PLANS: dict[str, type[Plan]] = {plan.method: plan for plan in (TrainingPlan, UserPlan, PublishedPlan)}
-
-
-def plan_from_json(data: dict[str, Any]) -> Plan:
-    """Read back what :meth:`Plan.to_json` wrote."""
-    kind = _PLANS.get(str(data.get("method")))
-    if kind is None:
-        raise ParameterError(f"method must be one of {', '.join(sorted(_PLANS))}")
-    return kind(**{name: value for name, value in data.items() if name != "method"})

@@ -11,6 +11,7 @@ the embeddings.
 
 from __future__ import annotations
 
+import string
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -39,9 +40,10 @@ class Vocabulary:
 
     @classmethod
     def of_space(cls, space: Space, words: int) -> Vocabulary:
-        """Return the first words of a space: the most frequent ones, in the space that is shipped."""
+        """Return the first words of a space (the most frequent ones, in the space that is shipped), digits and signs."""
         require_count(words=words)
-        return cls(tuple(space.words[:words]))
+        signs = [sign for sign in string.digits + string.punctuation if sign not in space.index]
+        return cls((*signs, *space.words[:words]))
 
     def __len__(self) -> int:
         return len(_SPECIAL) + len(self.words)

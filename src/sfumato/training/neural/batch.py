@@ -21,6 +21,8 @@ class Batch:
 
     ids: Tensor
     labels: Tensor | None = None
+    pad: int = PAD
+    """What stands for no word."""
 
     def __len__(self) -> int:
         return int(self.ids.shape[0])
@@ -31,14 +33,14 @@ class Batch:
     @property
     def mask(self) -> Tensor:
         """Which places hold a word."""
-        return self.ids != PAD
+        return self.ids != self.pad
 
     def take(self, places: Sequence[int] | npt.NDArray[np.intp]) -> Batch:
         """Return some of the sentences, without columns of padding."""
         chosen = torch.as_tensor(np.asarray(places, dtype=np.int64))
         ids = self.ids[chosen]
-        longest = int((ids != PAD).sum(dim=1).max()) if len(ids) else 0
-        return Batch(ids[:, : max(longest, 1)], None if self.labels is None else self.labels[chosen])
+        longest = int((ids != self.pad).sum(dim=1).max()) if len(ids) else 0
+        return Batch(ids[:, : max(longest, 1)], None if self.labels is None else self.labels[chosen], self.pad)
 
     def chunks(self, size: int) -> Iterator[Batch]:
         """Return the sentences in pieces."""

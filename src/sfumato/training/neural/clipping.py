@@ -52,8 +52,7 @@ def clipped_sum(model: TextModel, batch: Batch, clip: float, *, engine: str = "a
         raise ParameterError(f"layers of these kinds cannot be recorded: {', '.join(unknown)}; use engine='single'")
     recorded = engine == "recorded" or (engine == "auto" and not unknown)
     total = [torch.zeros_like(parameter) for parameter in parameters]
-    words = batch.mask.any(dim=1)
-    for piece in batch.take(words.nonzero()[:, 0].tolist()).chunks(chunk if recorded else 1):
+    for piece in batch.chunks(chunk if recorded else 1):
         if recorded:
             for sum_, part in zip(total, _recorded(model, piece, clip, parameters), strict=True):
                 sum_ += part
@@ -62,10 +61,13 @@ def clipped_sum(model: TextModel, batch: Batch, clip: float, *, engine: str = "a
     return total
 
 
-def _scales(norms: Tensor, clip: float) -> Tensor:
-    """Return what to multiply each gradient with; 0 for one that is not finite."""
+def _scales(norms: Tensor, clip: float, words: Tensor) -> Tensor:
+    """Return what to multiply each gradient with; 0 for one that is not finite, and for an emptied slot.
+
+    An emptied slot goes through the model like any other, so that dropout draws the same for all others.
+    """
     scales = torch.ones_like(norms) if math.isinf(clip) else (clip / norms.clamp(min=1e-30)).clamp(max=1.0)
-    return torch.where(torch.isfinite(norms), scales, torch.zeros_like(scales))
+    return torch.where(torch.isfinite(norms) & words, scales, torch.zeros_like(scales))
 
 
 def _add_single(
@@ -73,7 +75,7 @@ def _add_single(
 ) -> None:
     gradients = torch.autograd.grad(model.losses(piece).sum(), parameters, allow_unused=True)
     norm = torch.sqrt(sum((g.double().pow(2).sum() for g in gradients if g is not None), torch.zeros(()).double()))
-    scale = float(_scales(norm * (1 + _ROUNDING), clip))
+    scale = float(_scales(norm * (1 + _ROUNDING), clip, piece.mask.any()))
     for sum_, gradient in zip(total, gradients, strict=True):
         if gradient is not None and scale > 0:
             sum_.add_(gradient, alpha=scale)
@@ -125,7 +127,7 @@ def _recorded(model: TextModel, piece: Batch, clip: float, parameters: list[nn.P
     uses = _uses(records, gradients, len(piece), {id(parameter) for parameter in parameters})
     found = [_Found.of(uses.get(id(parameter), []), parameter) for parameter in parameters]
     squares = sum((one.squares(len(piece)) for one in found), torch.zeros(len(piece)))
-    scales = _scales(torch.sqrt(squares.clamp(min=0.0)) * (1 + _ROUNDING), clip)
+    scales = _scales(torch.sqrt(squares.clamp(min=0.0)) * (1 + _ROUNDING), clip, piece.mask.any(dim=1))
     # What is not finite must not reach the product: 0 times infinity is no zero.
     return [one.weighted(scales) for one in found]
 
