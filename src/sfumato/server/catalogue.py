@@ -14,7 +14,8 @@ from typing import Any
 from sfumato.audit import Deniability, deniability
 from sfumato.foundation.errors import BudgetError, CertificationError, ParameterError
 from sfumato.foundation.guarantee import Guarantee
-from sfumato.foundation.registry import entry
+from sfumato.foundation.registry import Entry, entry
+from sfumato.mechanism.artifact import load
 from sfumato.mechanism.base import Mechanism
 from sfumato.mechanism.digits import digits
 from sfumato.policy import Policy
@@ -169,10 +170,15 @@ class Catalogue:
 
 
 def compiled(settings: Settings, say: Callable[[str], None] = lambda line: None) -> Offers:
-    """Compile every choice; a default that has no certificate ends the start."""
+    """Compile every choice, or map its file; a default that has no certificate ends the start."""
     spaces: dict[str, Space] = {}
     offers = Offers({}, {})
     for name, offered in settings.mechanisms.items():
+        if offered.artifact is not None:
+            choice = choices(name, offered)[0]
+            say(f"mapping {described(choice)}")
+            offers.compiled[choice] = load(offered.artifact, offered.digest)
+            continue
         if offered.space not in spaces:
             spaces[offered.space] = load_space(settings.spaces[offered.space])
             spaces[offered.space].compute_statistics()
@@ -216,6 +222,14 @@ def load_space(settings: SpaceSettings) -> Space:
         return Space.load(settings.source, limit=settings.words)
     space = Space.from_file(settings.source)
     return space if settings.words is None or settings.words >= len(space) else space.head(settings.words)
+
+
+def known(offered: MechanismSettings) -> Entry | None:
+    """Return what the registry knows of a mechanism; a file may hold one that it does not know."""
+    try:
+        return entry(offered.algorithm)
+    except ParameterError:
+        return None
 
 
 def described(choice: Choice) -> str:

@@ -25,6 +25,7 @@ from pydantic import ValidationError
 
 from sfumato.foundation.errors import ParameterError, SfumatoError
 from sfumato.foundation.registry import entry
+from sfumato.mechanism.artifact import describe
 from sfumato.mechanism.tuning import TUNINGS
 from sfumato.server.keys import is_hash
 from sfumato.server.settings import (
@@ -39,6 +40,7 @@ from sfumato.space import catalogue
 
 _MADE_HERE = ("inputs", "outputs", "tick", "say", "tuning", "epsilon")
 """Options of mechanisms that are no values of a file, or have a setting of their own."""
+_SAID_BY_ARTIFACTS = ("algorithm", "space", "epsilon", "epsilons", "tuning", "tunings", "options")
 _LEAST_SECRET = 32
 
 
@@ -67,7 +69,8 @@ def checked(written: dict[str, Any], folder: Path, name: str = "the configuratio
     settings, problems = _validated(written)
     settings = settings and _with_paths_below(settings, folder)
     if settings is not None:
-        problems += _disagreements(settings)
+        settings, unreadable = _with_artifacts(settings)
+        problems += [*unreadable, *_disagreements(settings)]
     if problems or settings is None:
         raise ConfigurationError(name, problems)
     return settings
@@ -134,6 +137,36 @@ def _with_paths_below(settings: Any, folder: Path) -> Any:
     return settings.model_copy(update=changed)
 
 
+def _with_artifacts(settings: Settings) -> tuple[Settings, list[str]]:
+    """Return the settings with what the files of compiled mechanisms say, and what is wrong with them."""
+    problems: list[str] = []
+    mechanisms = dict(settings.mechanisms)
+    for name, offered in settings.mechanisms.items():
+        if offered.artifact is None:
+            continue
+        try:
+            facts = describe(offered.artifact)
+        except (SfumatoError, OSError) as error:
+            reason = str(error) if isinstance(error, SfumatoError) else error.strerror or "cannot be read"
+            problems.append(f"mechanisms.{name}.artifact: {reason}")
+            continue
+        if offered.digest is not None and offered.digest != facts.digest:
+            problems.append(f"mechanisms.{name}.digest: the file's is {facts.digest}")
+        if not facts.guarantee.sound and not offered.allow_unsound:
+            problems.append(
+                f"mechanisms.{name}.artifact: its guarantee is false; take another, or set allow_unsound = true"
+            )
+        problems += [
+            f"mechanisms.{name}.{field}: the file says this; leave it out"
+            for field in _SAID_BY_ARTIFACTS
+            if getattr(offered, field) != MechanismSettings.model_fields[field].get_default(call_default_factory=True)
+        ]
+        epsilon = getattr(facts.guarantee, "epsilon", None)
+        said = {"algorithm": facts.mechanism, "epsilon": epsilon, "digest": facts.digest}
+        mechanisms[name] = offered.model_copy(update=said)
+    return settings.model_copy(update={"mechanisms": mechanisms}), problems
+
+
 def _disagreements(settings: Settings) -> list[str]:
     problems: list[str] = []
     for name, space in settings.spaces.items():
@@ -141,6 +174,8 @@ def _disagreements(settings: Settings) -> list[str]:
         if space.source not in known and not Path(space.source).exists():
             problems.append(f"spaces.{name}.source: neither a file nor one of {', '.join(known)}")
     for name, mechanism in settings.mechanisms.items():
+        if mechanism.artifact is not None:
+            continue  # looked at already
         problems += [f"mechanisms.{name}.{problem}" for problem in _of_mechanism(mechanism, settings)]
     for name, policy in settings.policies.items():
         for field in ("protect_words_file", "keep_words_file"):
@@ -157,6 +192,9 @@ def _disagreements(settings: Settings) -> list[str]:
 def _of_mechanism(mechanism: MechanismSettings, settings: Settings) -> Iterator[str]:
     if mechanism.space not in settings.spaces:
         yield f"space: there is no [spaces.{mechanism.space}]"
+    if not mechanism.algorithm:
+        yield "algorithm: this setting is needed, or artifact with the file of a compiled mechanism"
+        return
     try:
         known = entry(mechanism.algorithm)
     except ParameterError as error:

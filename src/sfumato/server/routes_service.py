@@ -8,11 +8,11 @@ from importlib import resources
 from fastapi import APIRouter, Response
 from fastapi.responses import JSONResponse
 
-from sfumato.foundation.registry import entry
 from sfumato.ledger.amounts import MEANINGS
 from sfumato.ledger.records import shown
 from sfumato.server import answers, schemas
 from sfumato.server.answers import problems
+from sfumato.server.catalogue import known
 from sfumato.server.metrics import CONTENT_TYPE
 from sfumato.server.problems import ProblemError
 from sfumato.server.settings import Settings
@@ -39,13 +39,13 @@ def offers(state: Shared, caller: Known) -> JSONResponse:
         if not caller.may_use(name):
             continue
         choices = state.catalogue.choices(name)
-        known = entry(offered.algorithm)
+        found = known(offered)
         mechanisms.append(
             {
                 "name": name,
                 "algorithm": offered.algorithm,
-                "summary": known.summary,
-                "sound": known.sound,
+                "summary": "" if found is None else found.summary,
+                "sound": state.catalogue.mechanism(choices[0]).guarantee.sound,
                 "tunings": list(dict.fromkeys(choice.tuning for choice in choices if choice.tuning)),
                 "epsilons": list(dict.fromkeys(choice.epsilon for choice in choices if choice.epsilon)),
                 "refused": [

@@ -81,7 +81,11 @@ class SpaceSettings(Section):
 class MechanismSettings(Section):
     """A mechanism that callers may name, at one epsilon or at several."""
 
-    algorithm: str
+    algorithm: str = ""
+    artifact: Path | None = None
+    """A compiled mechanism in a file, in place of algorithm, space, epsilon, tuning and options."""
+    digest: str | None = None
+    """What the file's digest must be."""
     space: Name = "default"
     epsilon: Epsilon | None = None
     """The epsilon a caller gets who does not choose."""
