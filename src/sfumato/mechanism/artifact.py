@@ -160,6 +160,7 @@ def _space_facts(space: Space) -> dict[str, Any]:
         "name": space.name,
         "metric": space.metric,
         "scale": space.scale,
+        "step": space.step,
         "words": len(space),
         "digest": space.digest,
         "triangle_checked": space.triangle_checked,
@@ -191,7 +192,7 @@ def _restored_space(facts: Mapping[str, Any], sections: Mapping[str, AnyArray]) 
         if "distinct" in sections
         else (vectors, np.arange(len(words)))
     )
-    return space.with_known(facts["digest"], SpaceStatistics(**facts["statistics"]), distinct)
+    return space.with_known(facts["digest"], SpaceStatistics(**facts["statistics"]), distinct, facts["step"])
 
 
 def _kernel(mechanism: ExponentialMechanism) -> tuple[dict[str, AnyArray], dict[str, Any]]:

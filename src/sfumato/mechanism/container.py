@@ -134,7 +134,7 @@ def _pad(file: Any, position: int) -> None:
 
 
 def _bytes_of(entry: Mapping[str, Any]) -> int:
-    return int(math.prod(entry["shape"])) * np.dtype(entry["dtype"]).itemsize
+    return int(math.prod(entry["shape"]) * np.dtype(entry["dtype"]).itemsize)
 
 
 def read_header(path: Path) -> tuple[dict[str, Any], str, int, int]:

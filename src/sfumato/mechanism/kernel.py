@@ -29,7 +29,6 @@ from sfumato.space.metric import (
     FloatArray,
     Geometry,
     IndexArray,
-    IntegerEuclidean,
     Profile,
     in_threads,
     row_blocks,
@@ -77,8 +76,11 @@ class Ground:
         return self._output_points[2]
 
     def to_words(self, per_point: FloatArray) -> FloatArray:
-        """Spread a value per output point over its words (the last axis)."""
-        return np.asarray(per_point[..., self._output_points[1].ravel()])
+        """Spread a value per output point over its words (the last axis), each row in one piece of memory.
+
+        A sum over a row then does not depend on how many rows there are.
+        """
+        return per_point.take(self._output_points[1].ravel(), axis=-1)
 
     @cached_property
     def every_output_is_a_point(self) -> bool:
@@ -114,11 +116,12 @@ class Ground:
         """Return a function for the kernel between points and one block of output words each.
 
         None where a block would cost as much as the row (small vocabularies), or could differ from the row in the last
-        bit (vectors that are not integers).
+        bit (distances that are not exact).
         """
-        if not isinstance(self.geometry, IntegerEuclidean) or len(self.outputs) < 64 * block:
+        flat = straight(self.geometry)
+        if flat is None or len(self.outputs) < 64 * block:
             return None
-        return self.geometry.prepare_blocks(self._profile(rate), self.space.points[self.outputs], block)
+        return flat.prepare_blocks(self._profile(rate), self.space.points[self.outputs], block)
 
     def times(
         self, vector: FloatArray, rate: float, points: IndexArray, threads: int | None, tick: Tick | None

@@ -16,7 +16,7 @@ import numpy as np
 from sfumato.foundation.checks import gather, require_share
 from sfumato.foundation.errors import ParameterError
 from sfumato.foundation.registry import mechanism
-from sfumato.mechanism.stretch import Stretch, Tick, locations_of, measure, remembered
+from sfumato.mechanism.stretch import Stretch, Tick, measure, remembered
 from sfumato.mechanism.vector import NoiseField, Settings, VectorMechanism, compile_vector
 from sfumato.space import Space
 from sfumato.space.metric import FloatArray
@@ -54,7 +54,7 @@ def mahalanobis(
     settings = Settings(epsilon, noise, mapping, t, decoding, probes, inputs, outputs)
     gather(lambda: settings.check(space), lambda: require_share(lam=lam))
     lam = float(lam)
-    points = locations_of(space)
+    points = space.locations
     root, inverse_root, least = _roots(_mixed(space, lam))
     if lam == 0:
         stretch = Stretch(1.0, space.statistics.median_neighbour_distance)

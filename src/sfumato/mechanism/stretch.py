@@ -25,7 +25,8 @@ from sfumato.space import Space, cache
 from sfumato.space.metric import Euclidean, FloatArray, IntegerEuclidean, in_threads, upper_tiles
 
 Tick = Callable[[int], None]
-_FORMAT = 1
+_FORMAT = 2
+_HALF_ULP = 2.0**-53
 _SMALLEST_WORTH_KEEPING = 2000
 _SLACK = 1e-9
 _BITS = 24
@@ -48,12 +49,6 @@ class TooMuch(CertificationError):
 
     def __init__(self) -> None:
         super().__init__("the map stretches a pair of words beyond the limit; try another map or a greater limit")
-
-
-def locations_of(space: Space) -> FloatArray:
-    """Return the real vectors of the distinct points of a space, in order."""
-    first = np.unique(space.points, return_index=True)[1]
-    return np.asarray(space.vectors[first].astype(np.float64) * space.scale)
 
 
 def measure(
@@ -91,24 +86,27 @@ class _Pairs:
     """Ratios of distances of pairs, in blocks with their error or one by one."""
 
     def __init__(self, space: Space, images: FloatArray) -> None:
-        self.points = locations_of(space)
+        self.points = space.locations
         self.images = images
         geometry = space.geometry
         assert isinstance(geometry, (Euclidean, IntegerEuclidean))
         self._geometry = geometry
         self._unit = geometry.scale**2
-        self._error = 0.0 if isinstance(geometry, IntegerEuclidean) else geometry.squared_error * self._unit
-        self._image = Euclidean("euclidean", images - images.mean(axis=0), 1.0)
+        self._centred = images - images.mean(axis=0)
+        self._norms = np.einsum("ij,ij->i", self._centred, self._centred)
+        # The usual dot-product analysis of a squared distance that comes from a product.
+        self._error = float(4.0 * (images.shape[1] + 4) * _HALF_ULP * self._norms.max(initial=0.0))
 
     def block(self, rows: slice, columns: slice) -> tuple[FloatArray, FloatArray]:
         """Return upper bounds of the squared ratios of a block, and the squared distances of the images."""
-        squared = self._image.squared(rows, columns)
+        squared = self._centred[rows] @ self._centred[columns].T
+        squared *= -2.0
+        squared += self._norms[rows][:, None] + self._norms[columns][None, :]
+        np.maximum(squared, 0.0, out=squared)
         distances = np.asarray(self._geometry.squared(rows, columns), dtype=np.float64)
         distances *= self._unit
-        distances -= self._error
         with np.errstate(divide="ignore", invalid="ignore"):
-            ratios = (squared + self._image.squared_error) / distances
-        ratios[distances <= 0.0] = np.inf
+            ratios = (squared + self._error) / distances
         if rows == columns:
             np.fill_diagonal(ratios, 0.0)
             np.fill_diagonal(squared, np.inf)

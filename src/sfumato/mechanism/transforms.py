@@ -26,7 +26,7 @@ from sfumato.foundation.checks import require_count, require_non_negative, requi
 from sfumato.foundation.errors import CertificationError, ParameterError
 from sfumato.foundation.randomness import RunKey
 from sfumato.mechanism.noise import normals
-from sfumato.mechanism.stretch import Stretch, Tick, TooMuch, locations_of, measure, remembered
+from sfumato.mechanism.stretch import Stretch, Tick, TooMuch, measure, remembered
 from sfumato.space import Space
 from sfumato.space.metric import FloatArray
 
@@ -62,7 +62,7 @@ class Transform:
 
     def apply(self, space: Space) -> Image:
         """Return the images of the points of a space."""
-        return _IMAGES[self.name](self, space, locations_of(space))
+        return _IMAGES[self.name](self, space, space.locations)
 
 
 @dataclass(frozen=True, eq=False)

@@ -77,37 +77,86 @@ class _Plain:
         return lambda rows, columns: profile(self.block(rows, columns))
 
 
+class _Straight:
+    """Straight-line distances between points whose squared distances are exact whole numbers, times a scale."""
+
+    points: npt.NDArray[np.floating]
+    scale: float
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    def between(self, first: IndexArray, second: IndexArray) -> FloatArray:
+        """Return exact squared distances of pairs, in units of the squared scale."""
+        differences = (self.points[first] - self.points[second]).astype(np.float64)
+        return np.asarray(np.einsum("ij,ij->i", differences, differences))
+
+    def _pairs(self, left: IndexArray, right: IndexArray) -> npt.NDArray[np.floating]:
+        """Return squared distances of points to several others each, one row of them for each point."""
+        raise NotImplementedError
+
+    def _profiled(self, profile: Profile) -> Callable[[npt.NDArray[np.floating]], FloatArray]:
+        """Return a function from squared distances to the profile."""
+        raise NotImplementedError
+
+    def prepare_blocks(
+        self, profile: Profile, columns: IndexArray, block: int
+    ) -> Callable[[IndexArray, IndexArray], FloatArray]:
+        """Return a function for ``profile(distance)`` between points and one block of ``columns`` each.
+
+        Its values are the very ones that :meth:`Geometry.prepare` gives for the same pairs.
+        """
+        look_up = self._profiled(profile)
+        blocks = np.concatenate([columns, np.repeat(columns[-1:], -len(columns) % block)]).reshape(-1, block)
+
+        def function(points: IndexArray, numbers: IndexArray) -> FloatArray:
+            squared = np.empty((len(points), block), dtype=self.points.dtype)
+            for start, stop in _runs(numbers):
+                one = bool(
+                    (numbers[start:stop] == numbers[start]).all()
+                )  # many points for one block: a product of matrices
+                others = blocks[numbers[start]] if one else blocks[numbers[start:stop]]
+                squared[start:stop] = self._pairs(points[start:stop], others)
+            return look_up(squared)
+
+        return function
+
+    def error(self, distance: float) -> float:
+        """Return the error bound of one distance: the roundings of a square root and a product."""
+        return 4 * _HALF_ULP * distance
+
+
 @dataclass(frozen=True, eq=False)
-class IntegerEuclidean:
+class IntegerEuclidean(_Straight):
     """Straight-line distances of small integer vectors, times a scale.
 
     Squared distances are exact: a float32 matrix product of integers is exact while no partial sum reaches 2**24.  They
     take few distinct values, so a profile is looked up in a table, not computed for every pair.
     """
 
-    points: npt.NDArray[np.float32]
+    factor: npt.NDArray[np.float32]
+    """A row ``y, 1, |y|**2`` for each point: its product with ``-2 x, |x|**2, 1`` is the squared distance."""
     scale: float
     name: str = "euclidean"
 
-    def __len__(self) -> int:
-        return len(self.points)
-
-    @cached_property
-    def _factors(self) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-        """Two matrices whose product is the squared distances: -2 x.y + |x|^2 + |y|^2 in one go."""
-        points = self.points
-        norms = np.einsum("ij,ij->i", points, points, dtype=np.float64).astype(np.float32)[:, None]
-        ones = np.ones_like(norms)
-        return np.hstack([-2 * points, norms, ones]), np.ascontiguousarray(np.hstack([points, ones, norms]).T)
+    @property
+    def points(self) -> npt.NDArray[np.float32]:  # type: ignore[override]
+        """The integer vectors."""
+        return self.factor[:, :-2]
 
     @cached_property
     def _largest_squared(self) -> int:
-        return 4 * int(self._factors[0][:, -2].max())
+        return 4 * int(self.factor[:, -1].max())
+
+    def _left(self, rows: Rows) -> npt.NDArray[np.float32]:
+        left = np.array(self.factor[rows])
+        left[..., :-2] *= -2
+        left[..., -2:] = left[..., -1:-3:-1]
+        return left
 
     def squared(self, rows: Rows, columns: Rows) -> npt.NDArray[np.float32]:
         """Return exact squared distances, in units of the squared scale."""
-        left, right = self._factors
-        return np.asarray(left[rows] @ right[:, columns])
+        return np.asarray(self._left(rows) @ self.factor[columns].T)
 
     def block(self, rows: Rows, columns: Rows) -> FloatArray:
         """Return euclidean distances."""
@@ -118,87 +167,40 @@ class IntegerEuclidean:
 
     def prepare(self, profile: Profile) -> BlockFunction:
         """Return a function that looks ``profile(distance)`` up in a table."""
-        look_up = self._look_up(profile)
+        look_up = self._profiled(profile)
         return lambda rows, columns: look_up(self.squared(rows, columns))
 
-    def _look_up(self, profile: Profile) -> Callable[[npt.NDArray[np.float32]], FloatArray]:
+    def _profiled(self, profile: Profile) -> Callable[[npt.NDArray[np.floating]], FloatArray]:
         if self._largest_squared > _LARGEST_TABLE:
             return lambda squared: profile(np.sqrt(squared.astype(np.float64)) * self.scale)
         table = profile(np.sqrt(np.arange(self._largest_squared + 1, dtype=np.float64)) * self.scale)
         return lambda squared: table.take(squared.astype(np.intp))
 
-    def prepare_blocks(
-        self, profile: Profile, columns: IndexArray, block: int
-    ) -> Callable[[IndexArray, IndexArray], FloatArray]:
-        """Return a function for ``profile(distance)`` between points and one block of ``columns`` each.
-
-        Its values are the very ones that :meth:`prepare` gives for the same pairs.
-        """
-        look_up = self._look_up(profile)
-        left, right = self._factors
-        padded = np.concatenate([columns, np.repeat(columns[-1:], -len(columns) % block)])
-        blocks = np.ascontiguousarray(right.T[padded]).reshape(-1, block, left.shape[1])
-
-        def function(points: IndexArray, numbers: IndexArray) -> FloatArray:
-            squared = np.empty((len(points), block), dtype=np.float32)
-            for start, stop in _runs(numbers):
-                some = left[points[start:stop]]
-                if numbers[start] == numbers[stop - 1]:  # many points for one block: a product of matrices
-                    np.matmul(some, blocks[numbers[start]].T, out=squared[start:stop])
-                else:
-                    squared[start:stop] = np.matmul(blocks[numbers[start:stop]], some[:, :, None])[:, :, 0]
-            return look_up(squared)
-
-        return function
-
-    def between(self, first: IndexArray, second: IndexArray) -> FloatArray:
-        """Return exact squared distances of pairs, in units of the squared scale."""
-        differences = (self.points[first] - self.points[second]).astype(np.float64)
-        return np.asarray(np.einsum("ij,ij->i", differences, differences))
-
-    def error(self, distance: float) -> float:
-        """Return the error bound of one distance: the roundings of a square root and a product."""
-        return 4 * _HALF_ULP * distance
+    def _pairs(self, left: IndexArray, right: IndexArray) -> npt.NDArray[np.floating]:
+        if right.ndim == 1:
+            return np.asarray(self._left(left) @ self.factor[right].T)
+        return np.asarray(np.matmul(self.factor[right], self._left(left)[:, :, None])[:, :, 0])
 
 
 @dataclass(frozen=True, eq=False)
-class _Gram(_Plain):
-    """Points whose squared distances come from a float64 matrix product."""
+class Euclidean(_Straight, _Plain):
+    """Straight-line distances of vectors on the grid of :mod:`sfumato.space.grid`, times a scale."""
 
     name: str
     points: FloatArray
     scale: float
-
-    def __len__(self) -> int:
-        return len(self.points)
 
     @cached_property
     def _squared_norms(self) -> FloatArray:
         return np.asarray(np.einsum("ij,ij->i", self.points, self.points))
 
     def squared(self, rows: Rows, columns: Rows) -> FloatArray:
-        """Return squared distances, never negative, and exactly zero between a point and itself."""
+        """Return exact squared distances, in units of the squared scale."""
         products = self.points[rows] @ self.points[columns].T
         products *= -2.0
         products += self._squared_norms[rows][:, None]
         products += self._squared_norms[columns][None, :]
-        np.maximum(products, 0.0, out=products)
-        products[same_point(rows, columns, len(self.points))] = 0.0
         return products
-
-    def between(self, first: IndexArray, second: IndexArray) -> FloatArray:
-        """Return squared distances of pairs, from the differences of their vectors."""
-        differences = self.points[first] - self.points[second]
-        return np.asarray(np.einsum("ij,ij->i", differences, differences))
-
-    @cached_property
-    def squared_error(self) -> float:
-        """Bound on the rounding error of a squared distance (the usual dot-product analysis)."""
-        return float(4.0 * (self.points.shape[1] + 4) * _HALF_ULP * self._squared_norms.max(initial=0.0))
-
-
-class Euclidean(_Gram):
-    """Straight-line distances."""
 
     def block(self, rows: Rows, columns: Rows) -> FloatArray:
         """Return euclidean distances."""
@@ -207,58 +209,49 @@ class Euclidean(_Gram):
         distances *= self.scale
         return distances
 
-    def error(self, distance: float) -> float:
-        """Return the error bound of one distance."""
-        length = distance / self.scale
-        return (_root_error(self.squared_error, length) + 4 * _HALF_ULP * length) * self.scale
+    def _profiled(self, profile: Profile) -> Callable[[npt.NDArray[np.floating]], FloatArray]:
+        return lambda squared: profile(np.sqrt(squared) * self.scale)
+
+    def _pairs(self, left: IndexArray, right: IndexArray) -> npt.NDArray[np.floating]:
+        if right.ndim == 1:
+            return self.squared(left, right)
+        differences = self.points[right] - self.points[left][:, None, :]
+        return np.asarray(np.einsum("ijk,ijk->ij", differences, differences))
 
 
-class Angle(_Gram):
-    """Angles between vectors, in radians."""
+class Angle(Euclidean):
+    """Angles between directions on the grid, in radians."""
 
     def block(self, rows: Rows, columns: Rows) -> FloatArray:
-        """Return angles, from the chord between unit vectors."""
+        """Return angles, from the chord between directions.
+
+        Directions on a grid are not quite of length one: with lengths a and b and the exact squared distance D, the chord
+        between the true directions squared is ``(D - (a - b)**2) / (a b)``.
+        """
+        first, second = self._lengths[rows][:, None], self._lengths[columns][None, :]
         chords = self.squared(rows, columns)
+        chords -= (first - second) ** 2
+        chords /= first * second
+        np.clip(chords, 0.0, 4.0, out=chords)
         np.sqrt(chords, out=chords)
         chords *= 0.5
-        np.minimum(chords, 1.0, out=chords)
         np.arcsin(chords, out=chords)
         chords *= 2.0
         return chords
 
+    @cached_property
+    def _lengths(self) -> FloatArray:
+        return np.sqrt(self._squared_norms)
+
     def error(self, distance: float) -> float:
         """Return the error bound of one angle; near opposite vectors the arcsine magnifies it."""
         angle = min(distance, math.pi)
-        chord_error = _root_error(self.squared_error, 2.0 * math.sin(angle / 2))
+        chord = 2.0 * math.sin(angle / 2)
+        # Lengths near 1 / scale are rounded by half an ulp each, and differ by at most the root of the dimension.
+        squared = 8 * _HALF_ULP * self.scale * math.sqrt(self.points.shape[1])
+        chord_error = min(squared / max(chord, 1e-300), math.sqrt(squared)) + 4 * _HALF_ULP * chord
         slope = 1.0 / max(math.cos(angle / 2), math.sqrt(max(chord_error, 1e-16)))
         return chord_error * slope + 8 * _HALF_ULP * distance
-
-
-def same_point(rows: Rows, columns: Rows, points: int) -> tuple[IndexArray, IndexArray]:
-    """Return the cells of a block, as two arrays of places, where a point meets itself.
-
-    >>> row, column = same_point(slice(1, 4), np.array([3, 0, 1, 3]), 5)
-    >>> row.tolist(), column.tolist()
-    ([0, 2, 2], [2, 0, 3])
-    """
-    if isinstance(rows, slice) and isinstance(columns, slice):
-        first, second = rows.indices(points), columns.indices(points)
-        if first[2] == second[2] == 1:
-            shared = np.arange(max(first[0], second[0]), min(first[1], second[1]))
-            return shared - first[0], shared - second[0]
-    left = np.arange(points)[rows] if isinstance(rows, slice) else np.asarray(rows)
-    right = np.arange(points)[columns] if isinstance(columns, slice) else np.asarray(columns)
-    order = np.argsort(right, kind="stable")
-    starts = np.searchsorted(right, left, side="left", sorter=order)
-    counts = np.searchsorted(right, left, side="right", sorter=order) - starts
-    row = np.repeat(np.arange(len(left)), counts)
-    offsets = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
-    return row, order[np.repeat(starts, counts) + offsets]
-
-
-def _root_error(squared_error: float, root: float) -> float:
-    """Return the error of a root whose square is known up to ``squared_error``."""
-    return min(squared_error / max(root, 1e-300), math.sqrt(squared_error))
 
 
 @dataclass(frozen=True, eq=False)
@@ -290,15 +283,25 @@ class OwnFunction(_Plain):
         return 8 * _HALF_ULP * distance
 
 
-def euclidean(vectors: npt.NDArray[np.generic], scale: float) -> Geometry:
-    """Return the euclidean geometry of distinct vectors, exact where they are small integers."""
-    if np.issubdtype(vectors.dtype, np.integer):
-        integers = vectors.astype(np.int64)
-        if 4 * int((integers * integers).sum(axis=1).max(initial=0)) < _EXACT_LIMIT:
-            return IntegerEuclidean(vectors.astype(np.float32), scale)
-    points = vectors.astype(np.float64)
-    points -= points.mean(axis=0)
-    return Euclidean("euclidean", points, scale)
+def euclidean(whole: npt.NDArray[np.integer], scale: float) -> Geometry:
+    """Return the euclidean geometry of distinct whole-number vectors, by table where they are small."""
+    norms = np.concatenate([_squared_norms(whole[start : start + 65_536]) for start in range(0, len(whole), 65_536)])
+    if 4 * int(norms.max(initial=0)) >= _EXACT_LIMIT:
+        return Euclidean("euclidean", whole.astype(np.float64), scale)
+    factor = np.empty((len(whole), whole.shape[1] + 2), dtype=np.float32)
+    factor[:, :-2], factor[:, -2], factor[:, -1] = whole, 1.0, norms
+    return IntegerEuclidean(factor, scale)
+
+
+def small_enough(whole: npt.NDArray[np.integer]) -> bool:
+    """Return whether squared distances of whole-number vectors are exact without taking their middle away."""
+    largest = max(abs(int(whole.min(initial=0))), abs(int(whole.max(initial=0))))
+    return largest * largest * int(whole.shape[1]) <= 2**50
+
+
+def _squared_norms(whole: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
+    wide = whole.astype(np.int64)
+    return np.asarray(np.einsum("ij,ij->i", wide, wide))
 
 
 def _runs(numbers: IndexArray) -> Iterator[tuple[int, int]]:
@@ -319,22 +322,9 @@ def _runs(numbers: IndexArray) -> Iterator[tuple[int, int]]:
         yield begun, ends[-1]
 
 
-def unit_vectors(vectors: npt.NDArray[np.generic]) -> FloatArray:
-    """Return directions, rounded to 2**-40 so that parallel vectors become the very same direction."""
-    points = vectors.astype(np.float64)
-    norms = np.sqrt(np.einsum("ij,ij->i", points, points))
-    zero = np.flatnonzero(norms == 0)
-    if len(zero):
-        raise SpaceError(
-            f"the vector at position {zero[0]} is zero ({len(zero)} in all): it has no direction; drop those words "
-            "or use metric='euclidean'"
-        )
-    return np.asarray(np.round(points / norms[:, None] * 2.0**40) * 2.0**-40)
-
-
-def angle(directions: FloatArray) -> Angle:
-    """Return the geometry of angles between distinct directions."""
-    return Angle("angle", directions / np.sqrt(np.einsum("ij,ij->i", directions, directions))[:, None], 1.0)
+def angle(directions: npt.NDArray[np.integer], step: float) -> Angle:
+    """Return the geometry of angles between distinct directions on the grid."""
+    return Angle("angle", directions.astype(np.float64), step)
 
 
 def check_axioms(name: str, function: DistanceFunction, points: FloatArray, sample: int = 200) -> bool:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.space.metric import Euclidean, FloatArray, Geometry, IntegerEuclidean
+from sfumato.space.metric import Angle, Euclidean, FloatArray, Geometry, IntegerEuclidean
 
 SingleArray = npt.NDArray[np.float32]
 HALF_ULP = 2.0**-24
@@ -23,7 +23,9 @@ _SLACK = 1.02
 
 def straight(geometry: Geometry) -> Euclidean | IntegerEuclidean | None:
     """Return the geometry where its distances are straight lines, which is what can be screened."""
-    return geometry if isinstance(geometry, (Euclidean, IntegerEuclidean)) else None
+    if isinstance(geometry, Angle) or not isinstance(geometry, (Euclidean, IntegerEuclidean)):
+        return None
+    return geometry
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from sfumato.foundation.checks import require_count, require_positive
 from sfumato.foundation.errors import ParameterError, SpaceError
-from sfumato.space import cache, metric
+from sfumato.space import cache, grid, metric
 from sfumato.space.metric import DistanceFunction, FloatArray, Geometry, IndexArray
 from sfumato.space.statistics import SpaceStatistics, compute_statistics
 
@@ -128,25 +128,43 @@ class Space:
         return hasher.hexdigest()
 
     def with_known(
-        self, digest: str, statistics: SpaceStatistics, distinct: tuple[npt.NDArray[np.generic], IndexArray]
+        self,
+        digest: str,
+        statistics: SpaceStatistics,
+        distinct: tuple[npt.NDArray[Any], IndexArray],
+        step: float,
     ) -> Space:
         """Return this space with figures that were computed before, so that they need not be again."""
         known = replace(self)
-        known.__dict__.update(digest=digest, statistics=statistics, _distinct=distinct)
+        known.__dict__.update(digest=digest, statistics=statistics, distinct=distinct, step=step)
         return known
 
-    @property
-    def distinct(self) -> tuple[npt.NDArray[np.generic], IndexArray]:
-        """Distinct vectors in order of first appearance (directions, for angles), and the point of every word."""
-        return self._distinct
+    @cached_property
+    def _rounded(self) -> tuple[npt.NDArray[Any], float, FloatArray | float]:
+        """Vectors (directions, for angles) as whole numbers, what they count, and the middle they count from."""
+        if self.metric == "angle":
+            return *grid.unit_directions(self.vectors), 0.0
+        vectors: npt.NDArray[Any] = self.vectors
+        if np.issubdtype(vectors.dtype, np.integer) and metric.small_enough(vectors):
+            return vectors, 1.0, 0.0
+        return grid.on_grid(vectors)
 
     @cached_property
-    def _distinct(self) -> tuple[npt.NDArray[np.generic], IndexArray]:
-        """Distinct vectors in order of first appearance, and the point of every word."""
-        array = metric.unit_vectors(self.vectors) if self.metric == "angle" else self.vectors
-        array = np.ascontiguousarray(array) + array.dtype.type(0)  # -0.0 and 0.0 are the same vector
+    def step(self) -> float:
+        """What the whole numbers in :attr:`distinct` count, before the scale."""
+        return self._rounded[1]
+
+    @cached_property
+    def distinct(self) -> tuple[npt.NDArray[Any], IndexArray]:
+        """Distinct vectors in order of first appearance (on a grid, see the guide), and the point of every word."""
+        if self.metric_function is not None:
+            array = np.ascontiguousarray(self.vectors) + self.vectors.dtype.type(0)  # -0.0 and 0.0 are the same
+        else:
+            array = np.ascontiguousarray(self._rounded[0])
         rows = array.view(np.dtype((np.void, array.dtype.itemsize * array.shape[1]))).ravel()
         _, first, inverse = np.unique(rows, return_index=True, return_inverse=True)
+        if len(first) == len(array):
+            return array, np.arange(len(array))
         order = np.argsort(first, kind="stable")
         rank = np.empty(len(order), dtype=np.intp)
         rank[order] = np.arange(len(order))
@@ -155,17 +173,24 @@ class Space:
     @property
     def points(self) -> IndexArray:
         """Point of every word in :attr:`geometry`; words with the same vector share a point."""
-        return self._distinct[1]
+        return self.distinct[1]
 
     @cached_property
     def geometry(self) -> Geometry:
         """The distinct points and their distances."""
-        distinct = self._distinct[0]
+        distinct = self.distinct[0]
         if self.metric_function is not None:
             return metric.OwnFunction(self.metric, distinct.astype(np.float64) * self.scale, self.metric_function)
         if self.metric == "angle":
-            return metric.angle(distinct.astype(np.float64))
-        return metric.euclidean(distinct, self.scale)
+            return metric.angle(distinct, self.step)
+        return metric.euclidean(distinct, self.scale * self.step)
+
+    @property
+    def locations(self) -> FloatArray:
+        """The real vectors of the distinct points, as the straight-line distances are computed from them."""
+        first = np.unique(self.points, return_index=True)[1]
+        whole, step, middle = self._rounded
+        return np.asarray((whole[first].astype(np.float64) + middle) * (step * self.scale))
 
     @cached_property
     def statistics(self) -> SpaceStatistics:

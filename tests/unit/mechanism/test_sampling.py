@@ -55,11 +55,14 @@ def test_draws_in_the_tail_follow_the_rows_integers_too(space, monkeypatch):
     assert chi_square(counts, row.weights) > CONFIDENCE
 
 
-def test_a_block_computed_alone_is_the_block_of_the_row():
-    """Large integer spaces compute 16 cells of a row again, not the row: they must be the same integers."""
-    rng = np.random.default_rng(7)
-    vectors = rng.integers(-40, 40, (1203, 8)).astype(np.int8)
+@pytest.mark.parametrize("kind", ["integer", "float"])
+def test_a_block_computed_alone_is_the_block_of_the_row(kind):
+    """Large spaces compute 16 cells of a row again, not the row: they must be the same integers."""
+    vectors = np.random.default_rng(7).integers(-40, 40, (1203, 8)).astype(np.int8)
     vectors[600:700] = vectors[:100]
+    if kind == "float":
+        vectors = vectors * 0.37
+    rng = np.random.default_rng(17)
     large = Space.from_arrays([f"w{i}" for i in range(1203)], vectors)
     for outputs in (None, [f"w{i}" for i in range(1203)[::-1] if i != 5]):
         mechanism = sfumato.compile("tem", large, epsilon=0.05, tuning="published", outputs=outputs)
@@ -69,6 +72,9 @@ def test_a_block_computed_alone_is_the_block_of_the_row():
         fast = mechanism.block_weights(ids, blocks, whole.norms)
         slow = super(type(mechanism), mechanism).block_weights(ids, blocks, whole.norms)
         assert np.array_equal(fast[1], slow[1])
+        alone = [mechanism.compile_rows(ids[i : i + 1]) for i in range(40)]
+        assert np.array_equal(np.concatenate([row.norms for row in alone]), whole.norms[:40])
+        assert np.array_equal(np.concatenate([row.weights for row in alone]), whole.weights[:40])
         assert np.array_equal(fast[0][fast[1] > 0], slow[0][fast[1] > 0])
         drawn = mechanism.sample(np.full(100_000, 3), RunKey.from_seed(6).record(0))
         counts = np.bincount(drawn, minlength=1203)[mechanism.outputs]

@@ -30,9 +30,29 @@ INT8 = arrays(np.int8, st.tuples(st.integers(2, 40), st.integers(1, 130)))
 def test_euclidean_distances_are_right_within_the_stated_error(vectors):
     space = Space.from_arrays(words(len(vectors)), vectors)
     found = space.distances(np.arange(len(vectors)))
-    true = slow_distances(vectors)
+    on_grid = space.locations[space.points]
+    true = slow_distances(on_grid)
     for computed, exact in zip(found.ravel(), true.ravel(), strict=True):
         assert abs(computed - exact) <= space.geometry.error(exact) + 1e-15 * exact
+    reach = np.linalg.norm(vectors - vectors.mean(axis=0), axis=1).max()
+    assert np.abs(on_grid - vectors).max() <= (reach or np.abs(vectors).max()) * 2.0**-24
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "angle"])
+@pytest.mark.parametrize("offset", [0.0, 1e4])
+def test_a_block_of_distances_is_the_same_to_the_last_bit_however_it_is_cut(metric, offset):
+    vectors = np.random.default_rng(8).normal(size=(700, 37)) + offset
+    geometry = Space.from_arrays(words(700), vectors, metric=metric).geometry
+    whole = geometry.block(slice(None), slice(None))
+    for rows in (slice(5, 6), slice(5, 8), np.array([600, 5, 5, 3]), slice(5, 400)):
+        for columns in (slice(None), slice(17, 18), np.array([9, 0, 699])):
+            assert np.array_equal(geometry.block(rows, columns), whole[rows][:, columns])
+    assert (np.diag(whole) == 0).all()
+
+
+def test_vectors_beyond_the_range_of_numbers_are_refused():
+    with pytest.raises(SpaceError, match="too large"):
+        _ = Space.from_arrays(["a", "b"], [[1e200], [-1e200]]).geometry
 
 
 @given(INT8)
