@@ -4,6 +4,7 @@ from sfumato.release.gate import Gate, ReleaseTally
 from sfumato.release.prices import PriceList
 from sfumato.release.single import Released, ReleasedBeforeError, release
 from sfumato.release.texts import ReleasedTexts, TextRelease
+from sfumato.release.vectors import VectorPayment
 
 __all__ = [
     "Gate",
@@ -13,5 +14,6 @@ __all__ = [
     "ReleasedBeforeError",
     "ReleasedTexts",
     "TextRelease",
+    "VectorPayment",
     "release",
 ]
