@@ -222,6 +222,7 @@ _MODULES = (
     "tem_figure",
     "custext_tables",
     "riecker_tables",
+    "smdp_figures",
     "same_promise",
 )
 

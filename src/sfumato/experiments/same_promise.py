@@ -39,6 +39,7 @@ METRIC = (
     Subject("Mahalanobis", "mahalanobis"),
     Subject("Vickrey, t 0.5", "vickrey"),
 )
+_WITHOUT_TABLE = ("laplace", "mahalanobis", "vickrey")
 OTHERS = (
     Subject("CusText, published, K 20", "custext", {"tuning": "published"}),
     Subject("CusText, calibrated, K 20", "custext", {"tuning": "calibrated"}),
@@ -140,7 +141,7 @@ def at_success(subject: Subject, bench: _Bench, target: float) -> Mechanism | No
         return attack_success(subject.compile(bench.space, epsilon), bench.prior, bench.config.draws)
 
     try:
-        epsilon, found = bisected(success, target, 4.0)
+        epsilon, found = bisected(success, target, 24.0 if subject.mechanism in _WITHOUT_TABLE else 4.0)
     except CertificationError:
         return None
     return subject.compile(bench.space, epsilon) if abs(found - target) <= 0.05 * target else None

@@ -20,6 +20,7 @@ from sfumato.foundation.randomness import RunKey
 from sfumato.mechanism.base import Mechanism, TableMechanism
 from sfumato.policy import Policy, everything
 from sfumato.sanitize import Sanitizer
+from sfumato.sanitize.consistency import DigitReplacer
 from sfumato.space import Space
 
 
@@ -91,15 +92,16 @@ def privatized(
     policy: Policy | None = None,
     oov: str = "draw",
     consistency: str = "token",
+    digits: DigitReplacer | None = None,
 ) -> list[str]:
     """Return texts that went through a mechanism with the noise of a seed."""
-    if consistency == "dataset":
-        sanitizer = Sanitizer(
-            mechanism, policy=policy or everything(), oov=oov, consistency=consistency, key=RunKey.from_seed(seed)
-        )
-        return sanitizer.batch(texts).texts
-    sanitizer = Sanitizer(mechanism, policy=policy or everything(), oov=oov, consistency=consistency)
-    return sanitizer.batch(texts, key=RunKey.from_seed(seed)).texts
+    key = RunKey.from_seed(seed)
+    whole = consistency == "dataset"  # the sanitizer itself holds the key, so that all texts share their draws
+    sanitizer = Sanitizer(
+        mechanism, policy=policy or everything(), oov=oov, consistency=consistency, digits=digits,
+        key=key if whole else None,
+    )  # fmt: skip
+    return sanitizer.batch(texts, key=None if whole else key).texts
 
 
 def utility(train: Texts, test: Texts, new_train: Sequence[str], new_test: Sequence[str]) -> float:
@@ -119,21 +121,35 @@ def accuracy_through(mechanism: Mechanism | None, train: Texts, test: Texts, see
 def bisected(
     measure: Callable[[float], float], target: float, start: float, *, tolerance: float = 0.02, tries: int = 16
 ) -> tuple[float, float]:
-    """Return where an increasing measure is ``target``, up to the relative tolerance, and the measure there."""
-    low, high = start, start
-    value = measure(start)
-    here = start
+    """Return where an increasing share is ``target``, up to the relative tolerance, and the share there.
+
+    Between two places the log-odds are interpolated in the logarithm of the place, away from both ends.
+    """
+    low: tuple[float, float] | None = None
+    high: tuple[float, float] | None = None
+    here, value = start, measure(start)
     for _ in range(tries):
         if abs(value - target) <= tolerance * target:
             break
         if value < target:
-            low = here
-            here = here * 2 if high <= low else math.sqrt(low * high)
+            low = (here, value)
         else:
-            high = here
-            here = here / 2 if low >= high else math.sqrt(low * high)
+            high = (here, value)
+        if high is None:
+            here *= 2
+        elif low is None:
+            here /= 2
+        else:
+            below, above = _odds(low[1]), _odds(high[1])
+            part = (_odds(target) - below) / (above - below) if above > below else 0.5
+            here = low[0] * (high[0] / low[0]) ** min(max(part, 0.1), 0.9)
         value = measure(here)
     return here, value
+
+
+def _odds(share: float) -> float:
+    kept = min(max(share, 1e-9), 1 - 1e-9)
+    return math.log(kept / (1 - kept))
 
 
 def mean_distance(mechanism: Mechanism, prior: Prior, words: int = 200) -> float:
