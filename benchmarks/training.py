@@ -61,17 +61,17 @@ def vocabulary_and_vectors(words: int, dimensions: int) -> tuple[Vocabulary, np.
     return vocabulary, vocabulary.vectors(space, dimensions)
 
 
-def language_task(held_out: int = 1000, words: int = 2000, hidden: int = 64, started: int = 150) -> Task:
+def language_task(held_out: int = 600, words: int = 1500, hidden: int = 48, started: int = 120) -> Task:
     """Return next-word prediction on CoNLL-2003, from a model that has seen public articles."""
     vocabulary, vectors = vocabulary_and_vectors(words, hidden)
     config = LSTMConfig(
         vocabulary=len(vocabulary), embedding=hidden, hidden=hidden, layers=2, freeze_embedding=True, **NO_DROPOUT
     )
-    task = Task(data.conll("train"), data.conll("test")[:held_out], vocabulary, config, 16, vectors)
+    task = Task(data.conll("train"), data.conll("test")[:held_out], vocabulary, config, 14, vectors)
     return task.started_on(data.wikitext(), steps=started, rate=0.02, settings=TrainSettings(learning_rate=1e-2))
 
 
-def topic_task(words: int = 5000, hidden: int = 32) -> Task:
+def topic_task(words: int = 5000, hidden: int = 24) -> Task:
     """Return topic classification on AG News: 4,000 articles for training, 1,000 held out."""
     vocabulary, vectors = vocabulary_and_vectors(words, hidden)
     config = LSTMConfig(
@@ -79,7 +79,7 @@ def topic_task(words: int = 5000, hidden: int = 32) -> Task:
         **NO_DROPOUT,
     )  # fmt: skip
     articles = data.ag_news()
-    return Task(articles[:4000], articles[4000:], vocabulary, config, 32, vectors)
+    return Task(articles[:4000], articles[4000:], vocabulary, config, 24, vectors)
 
 
 def cases() -> Iterator[tuple[str, float]]:

@@ -10,6 +10,7 @@ configuration.  Nothing is downloaded unless a name is given.
 
 from __future__ import annotations
 
+import importlib.util
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,7 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from sfumato.foundation.errors import DataError, ParameterError
+from sfumato.foundation.errors import DataError, MissingExtraError, ParameterError
 from sfumato.training import extras
 from sfumato.training.neural.batch import Batch, TextModel
 from sfumato.training.sentences import Sentence
@@ -149,7 +150,11 @@ def load_tokenizer(source: str | Path, *, file: str | None = None) -> Any:
 def _loaded(auto: Any, source: str | Path, options: dict[str, Any]) -> Any:
     try:
         return auto.from_pretrained(str(source), **options)
+    except ImportError as error:
+        raise MissingExtraError("gguf", "gguf") from error
     except (OSError, ValueError) as error:
+        if "gguf_file" in options and importlib.util.find_spec("accelerate") is None:
+            raise MissingExtraError("accelerate", "gguf") from error
         raise DataError(
             "the model cannot be loaded: give the folder of one that is on this machine, or a name where a hub is "
             f"reachable ({type(error).__name__})"
