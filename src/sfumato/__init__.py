@@ -16,6 +16,7 @@ from typing import Any
 
 from sfumato import policy as policies
 from sfumato.audit.verification import VerifyResult, verify
+from sfumato.foundation.checks import require_type
 from sfumato.foundation.errors import SfumatoError
 from sfumato.foundation.guarantee import Guarantee
 from sfumato.foundation.randomness import RunKey
@@ -62,7 +63,9 @@ def compile(name: str, space: Space | None = None, **options: Any) -> Mechanism:
     """
     compiler = entry(name)
     compiler.check_options(options)
-    result: Mechanism = compiler.compiler(Space.load() if space is None else space, **options)
+    space = Space.load() if space is None else space
+    require_type(Space, "a Space, such as sfumato.Space.load()", space=space)
+    result: Mechanism = compiler.compiler(space, **options)
     return result
 
 

@@ -10,6 +10,7 @@ gamma must be a finite number greater than 0, got nan
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Collection, Mapping
 
@@ -17,6 +18,7 @@ from sfumato.foundation.errors import ParameterError
 
 LARGEST_EPSILON = 1e6
 """Above this a nominal epsilon is a slip of the keyboard: it says nothing about privacy."""
+_TOO_LONG_TO_SHOW = 10**40
 
 
 def _is_real(value: object) -> bool:
@@ -24,7 +26,7 @@ def _is_real(value: object) -> bool:
         return False
     try:
         return math.isfinite(value)  # type: ignore[arg-type]
-    except TypeError:
+    except (TypeError, ValueError, OverflowError):
         return False
 
 
@@ -40,12 +42,14 @@ def _require(accepts: Callable[[float], bool], wanted: str, values: Mapping[str,
 
 def _shown(value: object) -> str:
     """Numbers are shown, anything else only by its type: a mistyped argument may hold private text."""
+    if isinstance(value, int) and abs(value) >= _TOO_LONG_TO_SHOW:
+        return "a number of more than 40 digits"
     if value is None or isinstance(value, (bool, int, float)):
         return repr(value)
-    try:
-        return repr(float(value))  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        return f"a value of type {type(value).__name__}"
+    if not isinstance(value, (str, bytes)):
+        with contextlib.suppress(TypeError, ValueError, OverflowError):
+            return repr(float(value))  # type: ignore[arg-type]
+    return f"a value of type {type(value).__name__}"
 
 
 def require_positive(**values: object) -> None:
@@ -66,6 +70,15 @@ def require_epsilon(**values: object) -> None:
 def require_probability(**values: object) -> None:
     """Every value lies strictly between 0 and 1."""
     _require(lambda v: 0 < v < 1, "strictly between 0 and 1", values)
+
+
+def require_type(kind: type, wanted: str, **values: object) -> None:
+    """Every value is of a type; ``wanted`` says in plain words of which, and where to get one."""
+    problems = [
+        f"{name} must be {wanted}, got {_shown(value)}" for name, value in values.items() if not isinstance(value, kind)
+    ]
+    if problems:
+        raise ParameterError("; ".join(problems))
 
 
 def require_share(**values: object) -> None:

@@ -6,12 +6,23 @@ changes (then the old one stays, as ``tem.v1``).
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import inspect
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
+import numpy as np
+
+from sfumato.foundation.checks import require_count
 from sfumato.foundation.errors import ParameterError
+
+_COUNTS = ("threads", "row_memory")
+"""Options that say how a mechanism is computed, whatever it is."""
+_CALLBACKS = ("tick", "say")
 
 
 @dataclass(frozen=True)
@@ -37,9 +48,8 @@ class Entry:
         unknown = sorted(set(options) - known)
         problems = []
         if unknown:
-            problems.append(
-                f"{self.name} has no option {', '.join(unknown)}; its options are {', '.join(sorted(known))}"
-            )
+            shown = ", ".join(sorted(known.difference(_CALLBACKS))) or "none"
+            problems.append(f"{self.name} has no option {', '.join(unknown)}; its options are {shown}")
         if self.takes_epsilon and "epsilon" not in options:
             problems.append(f"{self.name} needs epsilon")
         if problems:
@@ -58,10 +68,28 @@ def mechanism(
         if name in _ENTRIES:
             raise ParameterError(f"a mechanism named {name!r} is registered already")
         summary = (inspect.getdoc(compiler) or "").partition("\n")[0]
-        _ENTRIES[name] = Entry(name, compiler, summary, kind, sound, takes_epsilon)
-        return compiler
+
+        @functools.wraps(compiler)
+        def compile_plain(space: Any, *rest: Any, **options: Any) -> Any:
+            options = {option: _plain(value) for option, value in options.items()}
+            counts = {option: options[option] for option in _COUNTS if options.get(option) is not None}
+            require_count(**counts)
+            return compiler(space, *rest, **options)
+
+        _ENTRIES[name] = Entry(name, compile_plain, summary, kind, sound, takes_epsilon)
+        return compile_plain
 
     return register
+
+
+def _plain(value: Any) -> Any:
+    """Return a number of numpy's or an exact one as Python's own, so that it can be computed with and written as JSON."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, (Fraction, Decimal)):
+        with contextlib.suppress(ValueError, OverflowError):  # what no float can hold is refused as it is
+            return float(value)
+    return value
 
 
 def entry(name: str) -> Entry:

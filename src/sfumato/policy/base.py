@@ -91,10 +91,14 @@ class Policy(ABC):
 
     def __or__(self, other: Policy) -> Policy:
         """Protect what either protects."""
+        if not isinstance(other, Policy):
+            return NotImplemented
         return _Combined("or", self, other, np.logical_or)
 
     def __and__(self, other: Policy) -> Policy:
         """Protect what both protect."""
+        if not isinstance(other, Policy):
+            return NotImplemented
         return _Combined("and", self, other, np.logical_and)
 
     def __invert__(self) -> Policy:

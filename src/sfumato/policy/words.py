@@ -90,4 +90,8 @@ def protect_words(words: Iterable[str], name: str = "a public list of protected 
 def _folded(words: Iterable[str]) -> frozenset[str]:
     if isinstance(words, str):
         raise ParameterError("words must be a list of words, not a single string")
-    return frozenset(word.lower() for word in words)
+    listed = list(words)
+    wrong = [place for place, word in enumerate(listed) if not isinstance(word, str)]
+    if wrong:
+        raise ParameterError(f"word {wrong[0]} of the list is of type {type(listed[wrong[0]]).__name__}, not text")
+    return frozenset(word.lower() for word in listed)

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import pairwise
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,7 @@ PADDING = ""
 """Stands for a word that pads a record; no token of a text is empty."""
 
 
+@runtime_checkable
 class DigitReplacer(Protocol):
     """Replaces numbers digit by digit, under a promise of its own."""
 

@@ -14,8 +14,8 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.foundation.checks import gather, require_count, require_one_of
-from sfumato.foundation.errors import ParameterError
+from sfumato.foundation.checks import gather, require_non_negative, require_one_of, require_type
+from sfumato.foundation.errors import DataError, ParameterError
 from sfumato.foundation.guarantee import Guarantee
 from sfumato.foundation.randomness import RunKey, Source, SystemSource
 from sfumato.mechanism.base import UNKNOWN, Mechanism
@@ -39,6 +39,9 @@ Table = TypeVar("Table")
 
 OUT_OF_VOCABULARY = ("draw", "spell", "mask", "keep")
 MASK = "[MASK]"
+MOST_PUBLIC_LENGTH = 100_000
+"""Words to which records can be padded: far above any text, far below what fills the memory."""
+_PADDED_AT_ONCE = 2_000_000
 _UNKNOWN_NOTES = {
     "draw": "A protected word outside the vocabulary is replaced by a uniformly random word, whatever it was; that it was "
     "outside the vocabulary is not hidden by this promise",
@@ -145,14 +148,17 @@ class Sanitizer:
         gather(
             lambda: require_one_of(OUT_OF_VOCABULARY, oov=oov),
             lambda: require_one_of(tuple(Consistency), consistency=consistency),
-            lambda: require_count(public_length=public_length) if public_length is not None else None,
+            lambda: require_public_length(public_length),
+            lambda: require_type(Mechanism, "a mechanism, such as sfumato.compile returns", mechanism=mechanism),
+            lambda: require_type(bool, "True or False", carry_case=carry_case),
+            lambda: _require_parts(policy, digits, identifiers, key),
         )
         self.mechanism = mechanism
         self.policy = policy or everything()
         self.oov = oov
         self.carry_case = carry_case
         self.consistency = Consistency(consistency)
-        self.public_length = public_length
+        self.public_length = None if public_length is None else int(public_length)
         self.digits = digits
         self.identifiers = identifiers
         if key is not None and self.consistency is not Consistency.DATASET:
@@ -204,6 +210,17 @@ class Sanitizer:
 
     def batch(self, texts: Sequence[str], *, key: RunKey | None = None, first_record: int = 0) -> SanitizedBatch:
         """Sanitize several texts; with a key, record ``first_record + i`` always gets the same noise."""
+        texts = _checked(texts)
+        require_non_negative(first_record=first_record)
+        _require_parts(None, None, None, key)
+        step = max(1, _PADDED_AT_ONCE // self.public_length) if self.public_length else max(1, len(texts))
+        parts = [self._batch(texts[at : at + step], key, first_record + at) for at in range(0, len(texts) or 1, step)]
+        if len(parts) == 1:
+            return parts[0]
+        together = [text for part in parts for text in part.texts]
+        return SanitizedBatch(together, parts[0].guarantee, sum((part.counts for part in parts), Counts()))
+
+    def _batch(self, texts: Sequence[str], key: RunKey | None, first_record: int) -> SanitizedBatch:
         if key is None:
             key = self._key
         documents, masks = self._decide(texts, key, first_record)
@@ -325,6 +342,48 @@ class _Record:
             for place, word in zip(self.places, words, strict=True):
                 self.parts[place] = word
         return "".join(self.parts)
+
+
+def require_public_length(length: int | None) -> None:
+    """The length is a whole number of words that a record can be padded to, or None."""
+    whole = isinstance(length, (int, np.integer)) and not isinstance(length, bool)
+    if length is not None and not (whole and 1 <= length <= MOST_PUBLIC_LENGTH):
+        raise ParameterError(f"public_length must be a whole number of words, 1 to {MOST_PUBLIC_LENGTH:,}")
+
+
+def _require_parts(
+    policy: Policy | None, digits: DigitReplacer | None, identifiers: IdentifierReplacer | None, key: RunKey | None
+) -> None:
+    """What may be left out is of its type where it is given."""
+    wanted: dict[str, tuple[object, type, str]] = {
+        "policy": (policy, Policy, "a policy, such as sfumato.policies.numbers()"),
+        "digits": (
+            digits,
+            DigitReplacer,
+            "a mechanism for digits, such as sfumato.mechanism.digits.digits(epsilon=1.0)",
+        ),
+        "identifiers": (identifiers, IdentifierReplacer, "a sfumato.sanitize.identifiers.IdentifierReplacer"),
+        "key": (key, RunKey, "a sfumato.RunKey"),
+    }
+    given = {name: one for name, one in wanted.items() if one[0] is not None}
+    gather(*(lambda n=name, o=one: require_type(o[1], o[2], **{n: o[0]}) for name, one in given.items()))
+
+
+def _checked(texts: Iterable[str]) -> Sequence[str]:
+    """Return the texts, all of them strings."""
+    if isinstance(texts, (str, bytes)):
+        raise DataError("batch takes a list of texts, not a single one; for one text call the sanitizer itself")
+    try:
+        texts = texts if isinstance(texts, (list, tuple)) else list(texts)
+    except TypeError:
+        raise DataError(f"batch takes a list of texts, not a value of type {type(texts).__name__}") from None
+    for place, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise DataError(
+                f"text {place} of {len(texts)} is of type {type(text).__name__}; make it a string, and leave out what has "
+                "no text"
+            )
+    return texts
 
 
 def _cut(document: Document, mask: npt.NDArray[np.bool_], length: int | None) -> _Record:
