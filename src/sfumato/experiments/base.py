@@ -223,6 +223,7 @@ _MODULES = (
     "custext_tables",
     "riecker_tables",
     "smdp_figures",
+    "gaudp_figures",
     "same_promise",
 )
 
