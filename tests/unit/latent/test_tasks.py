@@ -9,12 +9,12 @@ import pytest
 
 pytest.importorskip("torch", reason="the extra 'torch' is not installed")
 
-from sfumato.foundation.errors import DataError  # noqa: E402
-from sfumato.latent.calibration import release_once  # noqa: E402
-from sfumato.latent.encoders import WordMeanEncoder  # noqa: E402
-from sfumato.latent.labels import RandomisedResponse  # noqa: E402
-from sfumato.latent.tasks import Examples, run_task  # noqa: E402
-from sfumato.space import Space  # noqa: E402
+from sfumato.foundation.errors import DataError
+from sfumato.latent.calibration import release_once
+from sfumato.latent.encoders import WordMeanEncoder
+from sfumato.latent.labels import RandomisedResponse
+from sfumato.latent.tasks import Examples, run_task
+from sfumato.space import Space
 
 DRAWS = np.random.default_rng(9)
 GOOD, BAD, REST = ("good", "warm", "fine"), ("bad", "cold", "dull"), ("the", "film", "was")
