@@ -51,7 +51,7 @@ def rates(settings: Settings) -> dict[str, float]:
     return {**found, ANONYMOUS: usual, FAILURES: settings.limits.failures_per_minute}
 
 
-def state_of(request: Request) -> State:
+async def state_of(request: Request) -> State:
     """Return what the routes share."""
     return cast(State, request.app.state.sfumato)
 

@@ -19,6 +19,9 @@ from sfumato.server import handover, logs
 from sfumato.server.app import create_app, create_state
 from sfumato.server.protocol import punctual
 
+_SWITCH_SECONDS = 0.0005
+"""How long a thread that draws may hold the others up; the interpreter's own five milliseconds are as long as a request."""
+
 
 class _Server(uvicorn.Server):
     """Says when it takes requests."""
@@ -34,6 +37,7 @@ class _Server(uvicorn.Server):
 def main(arguments: list[str]) -> int:
     """Serve until asked to end."""
     file, listening, rates, ready, parent = map(int, arguments)
+    sys.setswitchinterval(_SWITCH_SECONDS)
     found = handover.read(file)
     settings = found.settings
     logs.set_up(settings.server.log_level)
