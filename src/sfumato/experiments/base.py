@@ -224,6 +224,7 @@ _MODULES = (
     "riecker_tables",
     "smdp_figures",
     "gaudp_figures",
+    "uedp_tables",
     "same_promise",
 )
 
