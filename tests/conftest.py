@@ -23,6 +23,7 @@ def cache_dir(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("cache")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SFUMATO_CACHE_DIR", str(folder))
+        patch.setenv("SFUMATO_STATE_DIR", str(tmp_path_factory.mktemp("state")))
         yield folder
 
 

@@ -80,7 +80,7 @@ def test_missing_files(program: Program, tmp_path: Path, tiny_space: Path) -> No
     arguments = ("-c", "text", "-o", tmp_path / "out.csv", "-s", tiny_space)
     assert "No such file" in _refused(program, tmp_path, "privatize", tmp_path / "none.csv", *arguments)
     (tmp_path / "folder.csv").mkdir()
-    assert "Is a directory" in _refused(program, tmp_path, "privatize", tmp_path / "folder.csv", *arguments)
+    assert "there is no file in" in _refused(program, tmp_path, "privatize", tmp_path / "folder.csv", *arguments)
     (tmp_path / "a.csv").write_text(f"text\n{SENTINEL}\n", encoding="utf-8")
     missing = ("--keep", tmp_path / "none.txt")
     assert "No such file" in _refused(program, tmp_path, "privatize", tmp_path / "a.csv", *arguments, *missing)
@@ -171,7 +171,7 @@ def test_an_unexpected_error_shows_its_type_alone(
     def fail(*arguments: object, **options: object) -> None:
         raise LookupError(f"cannot find {SENTINEL}")
 
-    monkeypatch.setattr("sfumato.cli.privatize.sanitize_records", fail)
+    monkeypatch.setattr("sfumato.cli.running.sanitize_records", fail)
     given = ("privatize", source, "-c", "text", "-o", tmp_path / "o.csv", "-s", tiny_space)
     result = program(*given)
     assert (result.code, result.out) == (app.DEFECT, "")
@@ -206,7 +206,7 @@ def test_other_ways_to_end_leave_nothing_either(
     def fail(*arguments: object, **options: object) -> None:
         raise error
 
-    monkeypatch.setattr("sfumato.cli.privatize.sanitize_records", fail)
+    monkeypatch.setattr("sfumato.cli.running.sanitize_records", fail)
     result = program("privatize", source, "-c", "text", "-o", tmp_path / "o.csv", "-s", tiny_space)
     assert result.code == code
     assert text in result.err

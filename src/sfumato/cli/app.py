@@ -21,15 +21,18 @@ import typer
 import sfumato
 from sfumato.cli import (
     account,
+    artifact,
     audit,
     budget,
     compare,
     experiment,
     explain,
+    latent,
     mechanisms,
     privatize,
     serve,
     spaces,
+    train,
     verification,
 )
 from sfumato.foundation.errors import SfumatoError
@@ -48,15 +51,18 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("privatize")(privatize.privatize)
+app.command("compile")(artifact.compile_command)
 app.command("explain")(explain.explain)
 app.command("compare")(compare.compare_command)
 app.command("verify")(verification.verify)
 app.command("audit")(audit.audit)
 app.command("mechanisms")(mechanisms.mechanisms)
 app.command("serve")(serve.serve)
+app.command("train")(train.train)
 app.add_typer(spaces.app, name="space")
 app.add_typer(account.app, name="account")
 app.add_typer(budget.app, name="budget")
+app.add_typer(latent.app, name="latent")
 app.add_typer(experiment.app, name="experiment")
 
 

@@ -11,6 +11,7 @@ from sfumato.accounting.neighbour_loss import DEFAULT_NEIGHBOUR_LOSS
 from sfumato.cli.policies import PROTECT_HELP
 
 _MECHANISM = "Mechanism"
+_RUN = "Run"
 
 Epsilon = Annotated[
     float | None,
@@ -41,6 +42,50 @@ AttackerSuccess = Annotated[
 ]
 MechanismName = Annotated[
     str, typer.Option("--mechanism", "-m", metavar="NAME", help="See: sfumato mechanisms.", rich_help_panel=_MECHANISM)
+]
+Artifact = Annotated[
+    Path | None,
+    typer.Option(
+        "--artifact",
+        metavar="FILE",
+        help="Take the mechanism from a file (see: sfumato compile), in place of the options that compile it.",
+        rich_help_panel=_MECHANISM,
+    ),
+]
+ArtifactDigest = Annotated[
+    str | None,
+    typer.Option(
+        "--artifact-digest",
+        metavar="HEX",
+        help="The digest that sfumato compile printed; another file is refused.",
+        rich_help_panel=_MECHANISM,
+    ),
+]
+Workers = Annotated[
+    int,
+    typer.Option(
+        "--workers", "-w", metavar="N", help="Processes that sanitize side by side; the output is the same.",
+        rich_help_panel=_RUN,
+    ),
+]  # fmt: skip
+Resume = Annotated[
+    bool,
+    typer.Option(
+        "--resume",
+        help="Take up the run to this output where it was killed, or begin it; what is done then also survives an "
+        "interruption.",
+        rich_help_panel=_RUN,
+    ),
+]
+KeyFilePath = Annotated[
+    Path | None,
+    typer.Option(
+        "--key",
+        metavar="FILE",
+        help="Take the noise from the key in this file, which is made (mode 0600) where there is none: the same texts "
+        "give the same output again. Whoever has it can undo the noise; it may not lie beside the output.",
+        rich_help_panel=_RUN,
+    ),
 ]
 Tuning = Annotated[
     str | None,

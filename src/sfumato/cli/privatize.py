@@ -2,61 +2,38 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, BinaryIO, cast
+from typing import Annotated
 
 import typer
 
 from sfumato.cli import options as shared
 from sfumato.cli import subjects
-from sfumato.cli.guarantee_file import guarantee_record
-from sfumato.cli.progress import CompileProgress, RecordProgress, error_console, output_console
-from sfumato.cli.request import Compiled, MechanismRequest
+from sfumato.cli.artifact import SUFFIX, request_from
+from sfumato.cli.progress import CompileProgress, error_console, output_console
+from sfumato.cli.request import MechanismRequest
+from sfumato.cli.running import Job, Run
+from sfumato.cli.starting import Start
 from sfumato.cli.subjects import Payment
 from sfumato.cli.summary import print_summary
 from sfumato.foundation.checks import gather, require_count, require_one_of
-from sfumato.foundation.errors import DataError
-from sfumato.foundation.randomness import RunKey
+from sfumato.foundation.errors import DataError, ParameterError
 from sfumato.mechanism.digits import digits
 from sfumato.sanitize import Sanitizer
 from sfumato.sanitize.consistency import Consistency
 from sfumato.sanitize.identifiers import IdentifierReplacer
 from sfumato.sanitize.sanitizer import OUT_OF_VOCABULARY
-from sfumato.scale import (
-    FORMATS,
-    PendingFile,
-    Reader,
-    ReadOptions,
-    RunSummary,
-    checked_target,
-    format_of,
-    open_reader,
-    open_writer,
-    sanitize_records,
-)
+from sfumato.scale import FORMATS, ReadOptions, checked_target, format_of
+from sfumato.scale.compression import compression_of
+from sfumato.scale.inputs import inputs_of, several
 
 PIPE = "-"
 _FILE = "Files"
 _SAMPLES = 3
-
-
-@dataclass(frozen=True)
-class Files:
-    """What is read and what is written."""
-
-    source: Path | None
-    """None for standard input."""
-    source_format: str
-    target: Path | None
-    """None for standard output."""
-    target_format: str
-    guarantee: Path | None
-    """None where the output goes to a pipe and no file is named."""
+_GUARANTEE = ".guarantee.json"
 
 
 def with_sample_count(arguments: Sequence[str]) -> list[str]:
@@ -74,11 +51,22 @@ def with_sample_count(arguments: Sequence[str]) -> list[str]:
 
 
 def privatize(
-    source: Annotated[str, typer.Argument(metavar="INPUT", help="The file to sanitize; - for standard input.")],
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="INPUT",
+            help="The file to sanitize, compressed (.gz, .zst) or not; a folder or a quoted pattern for the files in it; "
+            "- for standard input.",
+        ),
+    ],
     output: Annotated[
         str,
         typer.Option(
-            "--output", "-o", metavar="OUTPUT", help="The file to write; - for standard output.", rich_help_panel=_FILE
+            "--output",
+            "-o",
+            metavar="OUTPUT",
+            help="The file to write (a folder, for several inputs); - for standard output.",
+            rich_help_panel=_FILE,
         ),
     ],
     column: Annotated[
@@ -91,6 +79,8 @@ def privatize(
     neighbour_loss: shared.NeighbourLoss = None,
     attacker_success: shared.AttackerSuccess = None,
     mechanism: shared.MechanismName = "tem",
+    artifact: shared.Artifact = None,
+    artifact_digest: shared.ArtifactDigest = None,
     tuning: shared.Tuning = None,
     space: shared.SpaceName = "default",
     space_words: shared.SpaceWords = None,
@@ -172,6 +162,9 @@ def privatize(
             help=f"Show so many texts before and after, to the owner; {_SAMPLES} where N is left out.",
         ),
     ] = 0,
+    workers: shared.Workers = 1,
+    resume: shared.Resume = False,
+    key_file: shared.KeyFilePath = None,
     ledger: subjects.LedgerAddress = None,
     subject_column: subjects.SubjectColumn = None,
     when_exhausted: subjects.WhenExhausted = "skip",
@@ -185,46 +178,74 @@ def privatize(
     Every protected word is replaced by a random one that is more likely to be near in meaning. Other columns pass
     through unchanged. The guarantee is written beside the output.
     """
+    if artifact is None and mechanism.endswith(SUFFIX):
+        artifact, mechanism = Path(mechanism), "tem"
     request = MechanismRequest(
         mechanism, epsilon, neighbour_loss, tuning, space, space_words, keep, tuple(option or ()), allow_unsound,
         tuple(protect or ()), tuple(keep_stop_words or ()), attacker_success,
     )  # fmt: skip
+    if artifact is not None:
+        settled = {
+            "mechanism": mechanism != "tem", "epsilon": epsilon, "neighbour_loss": neighbour_loss, "tuning": tuning,
+            "attacker_success": attacker_success, "space": space != "default", "space_words": space_words,
+            "option": option,
+        }  # fmt: skip
+        request = request_from(artifact, artifact_digest, request, settled)
+    elif artifact_digest is not None:
+        raise ParameterError("--artifact-digest goes with --artifact; name the file")
     gather(
         lambda: require_one_of(OUT_OF_VOCABULARY, oov=oov),
         lambda: require_one_of(tuple(Consistency), consistency=consistency),
         lambda: require_count(public_length=public_length) if public_length is not None else None,
+        lambda: require_count(workers=workers),
     )
     by_digit = None if digit_epsilon is None else digits(epsilon=digit_epsilon)
     random_identifiers = None if identifiers is None else IdentifierReplacer(form=identifiers)
     reading = ReadOptions(tuple(column or ()), encoding, max_record_chars, delimiter, not no_quotes)
-    files = _files(source, output, file_format, guarantee, force)
+    start = Start(output, resume, key_file, seed, with_ledger=ledger is not None)
+    jobs = _jobs(source, output, file_format, guarantee, _Replacing(force, resume))
+    payment = Payment(ledger, subject_column, when_exhausted, budget_kind, name_subjects, subject_key)
+    payment.check_key(start.seeded)
     if seed is not None:
         print(f"sfumato: NOT SECURE: the noise follows from seed {seed}; for experiments only", file=sys.stderr)
-    key = None if seed is None else RunKey.from_seed(seed)
-    payment = Payment(ledger, subject_column, when_exhausted, budget_kind, name_subjects, subject_key)
-    payment.check_key(key)
-    with ExitStack() as stack:
-        reader = _open_source(files, reading, stack)
-        with CompileProgress(quiet) as compiling:
-            compiled = request.compile(compiling)
-        sanitizer = Sanitizer(
-            compiled.mechanism,
-            policy=compiled.policy,
-            oov=oov,
-            carry_case=not no_case,
-            consistency=consistency,
-            public_length=public_length,
-            digits=by_digit,
-            identifiers=random_identifiers,
-        )
-        summary = _run(sanitizer, compiled, request, reader, files, key, show_samples, quiet, payment)
+    _look_into(jobs[0], reading)
+    with CompileProgress(quiet) as compiling:
+        compiled = request.compile(compiling)
+    sanitizer = Sanitizer(
+        compiled.mechanism,
+        policy=compiled.policy,
+        oov=oov,
+        carry_case=not no_case,
+        consistency=consistency,
+        public_length=public_length,
+        digits=by_digit,
+        identifiers=random_identifiers,
+    )
+    run = Run(sanitizer, compiled, request, reading, payment, workers, show_samples, quiet, keeps=resume)
+    key, state, place = start.begin(jobs, run.settings())
+    summary = run.files(jobs, key, state, place)
     if not quiet:
-        console = error_console() if files.target is None else output_console()
-        print_summary(console, summary, sanitizer, compiled, key, (files.target, files.guarantee))
+        one = jobs[0] if len(jobs) == 1 else None
+        console = error_console() if jobs[0].target is None else output_console()
+        written = (Path(output),) if one is None else (one.target, one.guarantee)
+        print_summary(console, summary, sanitizer, compiled, key, written)
 
 
-def _files(source: str, output: str, file_format: str, guarantee: Path | None, force: bool) -> Files:
+@dataclass(frozen=True)
+class _Replacing:
+    """Which files that exist may be replaced."""
+
+    force: bool
+    resume: bool
+
+    def checked(self, path: Path, sources: Sequence[Path], done: bool = False) -> Path:
+        return checked_target(path, sources=sources, force=self.force or (done and self.resume))
+
+
+def _jobs(source: str, output: str, file_format: str, guarantee: Path | None, replacing: _Replacing) -> list[Job]:
     require_one_of(("auto", *FORMATS), format=file_format)
+    if source != PIPE and several(source):
+        return _jobs_of_folder(source, output, file_format, guarantee, replacing)
     source_path = None if source == PIPE else Path(source)
     target_format = None if output == PIPE else format_of(output)
     source_format = file_format
@@ -238,64 +259,47 @@ def _files(source: str, output: str, file_format: str, guarantee: Path | None, f
     inputs = () if source_path is None else (source_path,)
     target = None
     if output != PIPE:
-        target = checked_target(Path(output), sources=inputs, force=force)
-        guarantee = guarantee or target.with_name(target.name + ".guarantee.json")
+        target = replacing.checked(Path(output), inputs)
+        guarantee = guarantee or target.with_name(target.name + _GUARANTEE)
     if guarantee is not None:
-        guarantee = checked_target(guarantee, sources=inputs, force=force)
+        guarantee = replacing.checked(guarantee, inputs)
         if guarantee == target:
             raise DataError("output and guarantee cannot be the same file; choose another --guarantee")
-    return Files(source_path, source_format, target, target_format or source_format, guarantee)
+    return [_checked(Job(source_path, source_format, target, target_format or source_format, guarantee))]
 
 
-def _open_source(files: Files, reading: ReadOptions, stack: ExitStack) -> Reader:
-    total = None
-    if files.source is None:
-        stream = cast(BinaryIO, sys.stdin.buffer)
-    else:
-        stream = cast(BinaryIO, stack.enter_context(files.source.open("rb")))
-        total = files.source.stat().st_size if files.source.is_file() else None
-    reader = open_reader(stream, files.source_format, reading, total)
-    stack.callback(reader.close)
-    return reader
+def _jobs_of_folder(
+    source: str, output: str, file_format: str, guarantee: Path | None, replacing: _Replacing
+) -> list[Job]:
+    if output == PIPE or Path(output).is_file():
+        raise DataError("several inputs need a folder for their outputs; name one with --output")
+    if guarantee is not None:
+        raise DataError("each of several outputs has its guarantee beside it; leave out --guarantee")
+    folder = Path(output)
+    inputs = inputs_of(source)
+    paths = [one.path for one in inputs]
+    if Path(source).is_dir() and folder.resolve().is_relative_to(Path(source).resolve()):
+        raise DataError("the outputs would lie among the inputs; choose another folder")
+    jobs = []
+    for one in inputs:
+        target = folder / one.name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target = replacing.checked(target, paths, done=True)
+        beside = replacing.checked(target.with_name(target.name + _GUARANTEE), paths, done=True)
+        kind = file_format if file_format != "auto" else str(format_of(one.path))
+        jobs.append(_checked(Job(one.path, kind, target, str(format_of(target)), beside, one.name.as_posix())))
+    return jobs
 
 
-def _run(
-    sanitizer: Sanitizer,
-    compiled: Compiled,
-    request: MechanismRequest,
-    reader: Reader,
-    files: Files,
-    key: RunKey | None,
-    samples: int,
-    quiet: bool,
-    payment: Payment,
-) -> RunSummary:
-    with ExitStack() as stack:
-        release = stack.enter_context(payment.opened(sanitizer, key))
-        # Both files are begun before the first record is read: a place that cannot be written is found now.
-        pending = None if files.target is None else stack.enter_context(PendingFile(files.target))
-        beside = None if files.guarantee is None else stack.enter_context(PendingFile(files.guarantee))
-        stream = cast(BinaryIO, sys.stdout.buffer) if pending is None else pending.stream
-        bar = stack.enter_context(RecordProgress(quiet))
+def _checked(job: Job) -> Job:
+    for path, kind in ((job.source, job.source_format), (job.target, job.target_format)):
+        if path is not None and kind == "parquet" and compression_of(path):
+            raise DataError("Parquet is compressed already; use a name that ends with .parquet")
+    return job
 
-        def progress(state: RunSummary) -> None:
-            bar.update(*reader.progress(), state.records, state.counts.protected + state.counts.kept)
 
-        writer = open_writer(stream, files.target_format, reader)
-        source, writer = payment.between(reader, writer, release)
-        summary = sanitize_records(sanitizer, source, writer, key=key, samples=samples, progress=progress)
-        if release is not None:
-            summary = replace(summary, records=release.tally.released)
-        stream.flush()
-        if beside is not None:
-            digest = None if pending is None else pending.sha256()
-            record = guarantee_record(sanitizer, compiled, request, summary, reader.text_columns, key, digest)
-            record["settings"] |= payment.settings(release)
-            beside.stream.write(json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False).encode() + b"\n")
-            beside.sha256()  # finish it before either file is moved: what can still fail should fail now
-        # The guarantee goes first: an output is never there without it.
-        for file in (beside, pending):
-            if file is not None:
-                file.commit()
-        subjects.report(release)
-    return summary
+def _look_into(job: Job, reading: ReadOptions) -> None:
+    """Open the first file once, so that what is wrong with it is found before anything slow is begun."""
+    if job.source is not None and job.source.is_file():
+        with job.opened(reading):
+            pass

@@ -85,6 +85,8 @@ class RecordProgress:
     """Shows how much of a file is done, and how fast."""
 
     def __init__(self, quiet: bool = False) -> None:
+        self.prefix = ""
+        """Written before the state."""
         self._shown = is_shown(quiet)
         self._stack = ExitStack()
         self._bar: Progress | None = None
@@ -116,4 +118,4 @@ class RecordProgress:
             return
         elapsed = self._bar.tasks[0].elapsed or 0.0
         rate = f", {words / elapsed:,.0f} words/s" if elapsed > 0 else ""
-        self._bar.update(self._task, completed=done, total=total, state=f"{records:,} records{rate}")
+        self._bar.update(self._task, completed=done, total=total, state=f"{self.prefix}{records:,} records{rate}")

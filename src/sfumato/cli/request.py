@@ -54,9 +54,13 @@ class MechanismRequest:
     protect: tuple[str, ...] = ()
     stop_words: tuple[str, ...] = ()
     attacker_success: float | None = None
+    artifact: Path | None = None
+    """A compiled mechanism; the other options are those it was compiled with."""
 
     def __post_init__(self) -> None:
         """Find what is wrong before anything slow is begun."""
+        if self.artifact is not None:
+            return
         known = self.entry
         if not known.sound and not self.allow_unsound:
             raise UnsoundError(
@@ -83,6 +87,10 @@ class MechanismRequest:
 
     def extra_options(self) -> dict[str, Any]:
         """Return ``--tuning`` and every ``--option`` as values of their types."""
+        if self.artifact is not None:
+            from sfumato.cli.artifact import options_of
+
+            return options_of(self.artifact)
         found: dict[str, Any] = {} if self.tuning is None else {"tuning": self.tuning}
         types = _option_types(self.entry)
         for item in self.options:
@@ -92,6 +100,8 @@ class MechanismRequest:
                 raise ParameterError("--option takes KEY=VALUE, for instance --option gamma=1.5")
             if name in found:
                 raise ParameterError(f"option {name} is given twice")
+            if name == "epsilon":
+                raise ParameterError("epsilon is given with --epsilon or --neighbour-loss, not with --option")
             if name in _NOT_FROM_TEXT:
                 raise ParameterError(f"option {name} cannot be given on the command line")
             # An unknown name is kept, for the registry to refuse with the names there are.
@@ -113,6 +123,10 @@ class MechanismRequest:
         """Compile the mechanism, saying how far it is."""
         # A mechanism over all words also serves a policy that keeps some: its promise holds for any part of the words.
         policy = self.policy()
+        if self.artifact is not None:
+            from sfumato.cli.artifact import compiled_in
+
+            return compiled_in(self.artifact, policy)
         progress.say("reading the space")
         space = self.load_space()
         options = self.extra_options()

@@ -37,6 +37,11 @@ class ReleaseTally:
         """How many records were not released."""
         return self.exhausted + self.without_budget + self.after_stop
 
+    def to_json(self) -> dict[str, int]:
+        """Return the numbers, without any names."""
+        names = ("released", "exhausted", "without_budget", "after_stop")
+        return {name: getattr(self, name) for name in names}
+
     def __add__(self, other: ReleaseTally) -> ReleaseTally:
         return ReleaseTally(
             self.released + other.released,

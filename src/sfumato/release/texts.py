@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sfumato.foundation.guarantee import Guarantee
@@ -68,6 +68,13 @@ class TextRelease:
     def tally(self) -> ReleaseTally:
         """How many records were released so far, and how many held back."""
         return self._gate.tally
+
+    def take_up(self, tally: Mapping[str, int], stopped: bool) -> None:
+        """Go on counting where a run was killed; its tally is as :meth:`ReleaseTally.to_json` gives it."""
+        self._gate.tally = ReleaseTally(
+            tally["released"], tally["exhausted"], tally["without_budget"], tally["after_stop"]
+        )
+        self._gate.stopped = stopped
 
     @property
     def stopped(self) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, BinaryIO
 
 import pyarrow as pa
@@ -188,12 +190,14 @@ class ArrowWriter(Writer):
         self._writer.close()
 
     def _flush(self) -> None:
-        if not self._held:
-            return
+        if self._held:
+            self._write_group(pa.Table.from_batches(self._held, schema=self._schema))
+        self._held = []
+
+    def _write_group(self, table: pa.Table) -> None:
         if self._writer is None:
             self._writer = pq.ParquetWriter(self._stream, self._schema)
-        self._writer.write_table(pa.Table.from_batches(self._held, schema=self._schema))
-        self._held = []
+        self._writer.write_table(table)
 
     def _convert(self) -> None:
         """Turn plain rows into Arrow columns; the first rows decide the types."""
@@ -233,6 +237,56 @@ class ArrowWriter(Writer):
 def _flat(value: Any) -> Any:
     """Return nested values as JSON text: their fields may differ from row to row, and a column has one type."""
     return as_json(value) if isinstance(value, (dict, list)) else value
+
+
+class SpooledArrowWriter(ArrowWriter):
+    """Keeps row groups in files of their own until the end, since a Parquet file that was begun cannot be taken up.
+
+    The outcome has the bytes that :class:`ArrowWriter` writes.
+    """
+
+    def __init__(
+        self, stream: BinaryIO, schema: pa.Schema | None, text_columns: Sequence[str], spool: Path, parts: int
+    ) -> None:
+        self._spool = spool
+        self.parts = parts
+        """Row groups so far."""
+        if parts:
+            with pa.OSFile(str(self._part(0))) as file:
+                schema = pa.ipc.open_file(file).schema
+        super().__init__(stream, schema, text_columns)
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether every record so far is in a finished row group."""
+        return not self._held and not self._rows
+
+    def _part(self, number: int) -> Path:
+        return self._spool.with_name(f"{self._spool.name}.{number:06d}")
+
+    def _write_group(self, table: pa.Table) -> None:
+        with self._part(self.parts).open("wb") as file:
+            with pa.ipc.new_file(file, table.schema) as writer:
+                writer.write_table(table)
+            file.flush()
+            os.fsync(file.fileno())
+        self.parts += 1
+
+    def finish(self) -> None:
+        """Put the row groups together."""
+        if self._rows or self._schema is None:
+            self._convert()
+        self._flush()
+        with pq.ParquetWriter(self._stream, self._schema) as writer:
+            for number in range(self.parts):
+                with pa.OSFile(str(self._part(number))) as file:
+                    writer.write_table(pa.ipc.open_file(file).read_all())
+        self.discard()
+
+    def discard(self) -> None:
+        """Remove the row groups."""
+        for path in self._spool.parent.glob(f"{self._spool.name}.[0-9]*"):
+            path.unlink(missing_ok=True)
 
 
 def strings_schema(columns: Sequence[str]) -> pa.Schema:

@@ -8,6 +8,7 @@ from typing import BinaryIO
 
 from sfumato.foundation.checks import require_one_of
 from sfumato.foundation.errors import DataError
+from sfumato.scale.compression import plain_name
 from sfumato.scale.delimited import DelimitedReader, DelimitedWriter, Dialect
 from sfumato.scale.jsonlines import JsonReader, JsonWriter
 from sfumato.scale.plain import PlainReader, PlainWriter
@@ -28,12 +29,12 @@ _DELIMITERS = {"csv": ",", "tsv": "\t"}
 
 
 def format_of(name: str | Path) -> str | None:
-    """Return the format that a file's name stands for, or None.
+    """Return the format that a file's name stands for, compressed or not, or None.
 
-    >>> format_of("reviews.CSV"), format_of("reviews.dat")
-    ('csv', None)
+    >>> format_of("reviews.CSV"), format_of("reviews.jsonl.gz"), format_of("reviews.dat")
+    ('csv', 'jsonl', None)
     """
-    return _SUFFIXES.get(Path(name).suffix.lower())
+    return _SUFFIXES.get(plain_name(name).suffix.lower())
 
 
 def open_reader(stream: BinaryIO, name: str, options: ReadOptions, total: int | None = None) -> Reader:
@@ -52,15 +53,18 @@ def open_reader(stream: BinaryIO, name: str, options: ReadOptions, total: int | 
     return DelimitedReader(stream, options, _DELIMITERS[name], total, name)
 
 
-def open_writer(stream: BinaryIO, name: str, reader: Reader) -> Writer:
-    """Return a writer in the format of that name, for what the reader reads."""
+def open_writer(stream: BinaryIO, name: str, reader: Reader, *, spool: Path | None = None, parts: int = 0) -> Writer:
+    """Return a writer in the format of that name, for what the reader reads.
+
+    ``spool`` is where formats that cannot be taken up keep their row groups, ``parts`` how many there are already.
+    """
     require_one_of(FORMATS, format=name)
     if name == "jsonl":
         return JsonWriter(stream)
     if name == "txt":
         return PlainWriter(stream, reader.text_columns)
     if name == "parquet":
-        return _parquet_writer(stream, reader)
+        return _parquet_writer(stream, reader, spool, parts)
     return DelimitedWriter(stream, reader.columns, _dialect(name, reader))
 
 
@@ -72,10 +76,13 @@ def _dialect(name: str, reader: Reader) -> Dialect:
     return replace(reader.dialect, delimiter=_DELIMITERS[name], quotes=True)
 
 
-def _parquet_writer(stream: BinaryIO, reader: Reader) -> Writer:
-    from sfumato.scale.columnar import ArrowReader, ArrowWriter, strings_schema
+def _parquet_writer(stream: BinaryIO, reader: Reader, spool: Path | None, parts: int) -> Writer:
+    from sfumato.scale.columnar import ArrowReader, ArrowWriter, SpooledArrowWriter, strings_schema
 
     if isinstance(reader, ArrowReader):
-        return ArrowWriter(stream, reader.schema, reader.text_columns)
-    schema = None if isinstance(reader, JsonReader) else strings_schema(reader.columns)
+        schema = reader.schema
+    else:
+        schema = None if isinstance(reader, JsonReader) else strings_schema(reader.columns)
+    if spool is not None:
+        return SpooledArrowWriter(stream, schema, reader.text_columns, spool, parts)
     return ArrowWriter(stream, schema, reader.text_columns)

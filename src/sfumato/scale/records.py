@@ -92,6 +92,32 @@ class Reader(ABC):
         return
 
 
+class RestOfReader(Reader):
+    """Leaves out the records that were done before."""
+
+    def __init__(self, reader: Reader, done: int) -> None:
+        self.columns = reader.columns
+        self.text_columns = reader.text_columns
+        self._reader = reader
+        self._done = done
+
+    def batches(self) -> Iterator[Records]:
+        """Read the records that are left, with the numbers they have in the file."""
+        for records in self._reader.batches():
+            if records.first >= self._done:
+                yield records
+            elif records.first + len(records) > self._done:
+                raise DataError("the input is not the one that was begun with; begin anew, without --resume")
+
+    def progress(self) -> tuple[int, int | None]:
+        """Return how much was read and how much there is, if known."""
+        return self._reader.progress()
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._reader.close()
+
+
 class Writer(ABC):
     """Writes batches to a binary stream."""
 

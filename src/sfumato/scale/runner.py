@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from sfumato.foundation.randomness import RunKey
-from sfumato.policy import Document
 from sfumato.sanitize import Sanitizer
 from sfumato.sanitize.sanitizer import Counts
+from sfumato.scale.crew import Alone, Crew, Done, Task, Work
 from sfumato.scale.records import Reader, Records, Texts, Writer
 
 
@@ -26,6 +24,14 @@ class RunSummary:
     samples: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     """Texts before and after, for the owner of the text only."""
 
+    def __add__(self, other: RunSummary) -> RunSummary:
+        return RunSummary(
+            self.records + other.records,
+            max(self.longest_record, other.longest_record),
+            self.counts + other.counts,
+            self.samples + other.samples,
+        )
+
 
 Progress = Callable[[RunSummary], None]
 
@@ -38,14 +44,20 @@ def sanitize_records(
     key: RunKey | None = None,
     samples: int = 0,
     progress: Progress | None = None,
+    crew: Crew | None = None,
+    start: RunSummary | None = None,
 ) -> RunSummary:
     """Sanitize the text columns of every record; with a key, the noise of a record follows from its place.
 
-    ``progress`` is called after every batch.
+    ``progress`` is called after every batch.  A ``crew`` does the work in other processes, to the same outcome;
+    ``start`` is what was done before of a run that is taken up.
     """
-    summary = RunSummary()
-    for records in reader.batches():
-        summary = _sanitize_batch(sanitizer, records, summary, key, samples)
+    summary = start or RunSummary()
+    for records, work, done in (crew or Alone(sanitizer)).run(_tasks(reader, key)):
+        records.replace(_columns(records.texts(), done.texts))
+        wanted = max(0, samples - len(summary.samples))
+        shown = [pair for pair in zip(work.texts, done.texts, strict=True) if pair[0]][:wanted] if wanted else []
+        summary += _summary(records, done, tuple(shown))
         writer.write(records)
         if progress:
             progress(summary)
@@ -53,34 +65,22 @@ def sanitize_records(
     return summary
 
 
-def _sanitize_batch(
-    sanitizer: Sanitizer, records: Records, summary: RunSummary, key: RunKey | None, samples: int
-) -> RunSummary:
-    before = records.texts()
+def _tasks(reader: Reader, key: RunKey | None) -> Iterator[Task[Records]]:
+    for records in reader.batches():
+        columns = records.texts()
+        width = len(columns)
+        # Record by record, so that every text has a number of its own; where there is none, an empty text holds its place.
+        flat = [text or "" for row in zip(*columns, strict=True) for text in row]
+        yield Task(Work(flat, width, records.first * width, key), records)
+
+
+def _columns(before: Texts, flat: list[str]) -> Texts:
     width = len(before)
-    # Record by record, so that every text has a number of its own; where there is none, an empty text holds its place.
-    flat = [text or "" for row in zip(*before, strict=True) for text in row]
-    batch = sanitizer.batch(flat, key=key, first_record=records.first * width)
-    after: Texts = [
-        [None if old is None else new for old, new in zip(column, batch.texts[place::width], strict=True)]
+    return [
+        [None if old is None else new for old, new in zip(column, flat[place::width], strict=True)]
         for place, column in enumerate(before)
     ]
-    records.replace(after)
-    longest = batch.counts.longest_record if width == 1 else _longest(sanitizer, before)
-    wanted = max(0, samples - len(summary.samples))
-    shown = [pair for pair in zip(flat, batch.texts, strict=True) if pair[0]][:wanted] if wanted else []
-    return RunSummary(
-        records=summary.records + len(records),
-        longest_record=max(summary.longest_record, longest),
-        counts=summary.counts + batch.counts,
-        samples=summary.samples + tuple(shown),
-    )
 
 
-def _longest(sanitizer: Sanitizer, columns: Texts) -> int:
-    """Return the most protected words in one record over several text columns."""
-
-    def words(text: str | None) -> int:
-        return int(np.count_nonzero(sanitizer.policy.protects(Document(text)))) if text else 0
-
-    return max((sum(map(words, row)) for row in zip(*columns, strict=True)), default=0)
+def _summary(records: Records, done: Done, shown: tuple[tuple[str, str], ...]) -> RunSummary:
+    return RunSummary(len(records), done.longest, done.counts, shown)
