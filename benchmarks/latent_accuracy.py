@@ -56,7 +56,7 @@ class LatentConfig:
     limit: int = 25_000
     epochs: int = 10
     batch: int = 256
-    tables: tuple[str, ...] = ("accounting", "distribution", "clip", "position", "sampling", "labels")
+    tables: tuple[str, ...] = ("accounting", "distribution", "clip", "sampling", "labels", "position")
 
     @classmethod
     def small(cls) -> LatentConfig:
@@ -381,12 +381,24 @@ TABLES = {
 }
 
 
-def run(config: LatentConfig | None = None, tell: Callable[[str], None] | None = None) -> dict[str, Any]:
-    """Return all tables as plain data."""
+def run(
+    config: LatentConfig | None = None,
+    tell: Callable[[str], None] | None = None,
+    keep: Callable[[dict[str, Any]], None] | None = None,
+) -> dict[str, Any]:
+    """Return all tables as plain data; ``keep`` gets what is there after each table."""
     chosen = config or LatentConfig()
     torch.set_num_threads(1)
     started = time.time()
+    figures: dict[str, Any] = {
+        "config": asdict(chosen),
+        "records": {name: len(data.load(name, chosen.limit).labels) for name in data.NAMES},
+        "word_pieces": data.MAX_TOKENS,
+        "token_table_pieces": TOKENS,
+        "without_noise": without_noise(chosen),
+    }
     tables: dict[str, list[dict[str, Any]]] = {}
+    figures["tables"] = tables
     for table in chosen.tables:
         tables[table] = []
         for encoder in chosen.encoders:
@@ -397,16 +409,10 @@ def run(config: LatentConfig | None = None, tell: Callable[[str], None] | None =
                 tables[table] += [{"dataset": dataset, "encoder": encoder, **row} for row in found]
                 if tell:
                     tell(f"{table}, {encoder}, {dataset}: {time.time() - started:.0f} s")
-    sizes = {name: len(data.load(name, chosen.limit).labels) for name in data.NAMES}
-    return {
-        "config": asdict(chosen),
-        "records": sizes,
-        "word_pieces": data.MAX_TOKENS,
-        "token_table_pieces": TOKENS,
-        "without_noise": without_noise(chosen),
-        "tables": tables,
-        "seconds": round(time.time() - started, 1),
-    }
+        figures["seconds"] = round(time.time() - started, 1)
+        if keep:
+            keep(figures)
+    return figures
 
 
 def without_noise(config: LatentConfig) -> list[dict[str, Any]]:
@@ -429,8 +435,10 @@ if __name__ == "__main__":
     from setting import save
 
     small = "--small" in sys.argv
-    figures = run(LatentConfig.small() if small else None, lambda line: print(line, flush=True))
+    found = run(
+        LatentConfig.small() if small else None,
+        lambda line: print(line, flush=True),
+        None if small else lambda figures: print(save("latent_accuracy", figures), flush=True),
+    )
     if small:
-        print(figures["tables"])
-    else:
-        print(save("latent_accuracy", figures))
+        print(found["tables"])
