@@ -248,11 +248,12 @@ def _unknown(request: Request) -> UnknownBudgetError:
 
 def _overdraft(account: _Account, units: tuple[int, int]) -> OverdraftError:
     unit, meaning = UNITS[account.kind], MEANINGS[account.kind]
-    left, asked = account.limit[0] - account.spent[0], units[0]
-    text = f"the budget has {shown(left * unit)} of {meaning} left, the release costs {shown(asked * unit)}"
+    left, asked = shown((account.limit[0] - account.spent[0]) * unit), shown(units[0] * unit)
     if account.limit[1] or units[1]:
-        delta_left = account.limit[1] - account.spent[1]
-        text += f" (and {shown(delta_left * DELTA_UNIT)} of delta, against {shown(units[1] * DELTA_UNIT)})"
+        delta_left, delta_asked = (account.limit[1] - account.spent[1]) * DELTA_UNIT, units[1] * DELTA_UNIT
+        left, meaning = f"{left} of {meaning} and {shown(delta_left)}", "delta"
+        asked = f"{asked} and {shown(delta_asked)}"
+    text = f"the budget has {left} of {meaning} left, the release costs {asked}"
     return OverdraftError(text)
 
 
