@@ -70,7 +70,8 @@ def checked(written: dict[str, Any], folder: Path, name: str = "the configuratio
     settings = settings and _with_paths_below(settings, folder)
     if settings is not None:
         settings, unreadable = _with_artifacts(settings)
-        problems += [*unreadable, *_disagreements(settings)]
+        settings, unknown = _with_address(settings)
+        problems += [*unreadable, *unknown, *_disagreements(settings)]
     if problems or settings is None:
         raise ConfigurationError(name, problems)
     return settings
@@ -132,7 +133,12 @@ def _with_paths_below(settings: Any, folder: Path) -> Any:
                 key: _with_paths_below(one, folder) if hasattr(type(one), "model_fields") else one
                 for key, one in value.items()
             }
-    if isinstance(settings, Settings) and settings.ledger is not None and "://" not in settings.ledger.url:
+    if (
+        isinstance(settings, Settings)
+        and settings.ledger is not None
+        and settings.ledger.url
+        and "://" not in settings.ledger.url
+    ):
         changed["ledger"] = changed["ledger"].model_copy(update={"url": str(folder / settings.ledger.url)})
     return settings.model_copy(update=changed)
 
@@ -165,6 +171,22 @@ def _with_artifacts(settings: Settings) -> tuple[Settings, list[str]]:
         said = {"algorithm": facts.mechanism, "epsilon": epsilon, "digest": facts.digest}
         mechanisms[name] = offered.model_copy(update=said)
     return settings.model_copy(update={"mechanisms": mechanisms}), problems
+
+
+def _with_address(settings: Settings) -> tuple[Settings, list[str]]:
+    """Return the settings with the ledger's address, where that is in a file, and what is wrong with it."""
+    ledger = settings.ledger
+    if ledger is None:
+        return settings, []
+    if bool(ledger.url) == (ledger.url_file is not None):
+        return settings, ["ledger: give either url or url_file"]
+    if ledger.url_file is None:
+        return settings, []
+    problems = list(_of_file("ledger.url_file", ledger.url_file, 1))
+    if problems:
+        return settings, problems
+    address = ledger.url_file.read_text(encoding="utf-8").strip()
+    return settings.model_copy(update={"ledger": ledger.model_copy(update={"url": address})}), []
 
 
 def _disagreements(settings: Settings) -> list[str]:

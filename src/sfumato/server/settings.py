@@ -58,7 +58,10 @@ class Limits(Section):
 class LedgerSettings(Section):
     """Where budgets are kept."""
 
-    url: Annotated[str, Field(min_length=1)]
+    url: str = ""
+    """A file, or the address of a PostgreSQL database."""
+    url_file: Path | None = None
+    """A file that holds the address, for one with a password."""
     kind: Literal["metric", "pure", "group"] = "metric"
     subject_key_file: Path | None = None
     timeout: Seconds = 10.0

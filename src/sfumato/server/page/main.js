@@ -1,10 +1,11 @@
 // The page: what is chosen, what is asked of the server, and what is shown.
 
 import { chat, get, post } from "./api.js";
-import { byId, comparable, documentLoss, element, figures, number, options, percent, say } from "./view.js";
+import { bars, byId, comparable, documentLoss, element, figures, number, options, percent, say, speak } from "./view.js";
 import { hide, render } from "./words.js";
 
 const WAIT = 200;
+const EXAMPLE = "I saw my doctor on Monday because my knee has hurt since the spring, and she told me to rest for two weeks.";
 const state = { offers: null, epsilons: [], explained: null, released: null, running: null, timer: null };
 
 const text = byId("text");
@@ -34,9 +35,10 @@ async function loadOffers() {
   try {
     state.offers = await get("/v1/offers");
   } catch (error) {
-    say(error.message, true);
+    say(byId("key").value ? error.message : "This service asks for an API key: give yours above.", true);
     return;
   }
+  say("");
   const { mechanisms, policies, budgets, subject, chat_models: models, chat_restore: restore } = state.offers;
   options(mechanism, mechanisms.map((one) => [one.name, one.name]));
   options(policy, policies.map((name) => [name, name]));
@@ -90,8 +92,7 @@ async function look(release = false) {
   const running = (state.running = new AbortController());
   if (!text.value.trim()) {
     byId("out").replaceChildren();
-    figures(byId("figures"), []);
-    for (const id of ["promise", "promise-text", "statement"]) byId(id).textContent = "";
+    byId("told").hidden = true;
     say("");
     return;
   }
@@ -120,14 +121,16 @@ async function draw(signal) {
 
 function showFigures(found) {
   const rows = [
-    ["P(unchanged), mean", percent(found.unchanged)],
-    ["Expected distance", number(found.distance)],
-    ["Certified epsilon", number(found.certified, 4)],
-    ["Document-level loss", documentLoss(found.document)],
-    ["Protected words", String(found.protected)],
+    ["P(unchanged), mean", percent(found.unchanged), "of protected words, a share that stays as it is"],
+    ["Expected distance", number(found.distance), "from a word to what comes out"],
+    ["Certified epsilon", number(found.certified, 4), "for one word, computed from the table"],
+    ["Document-level loss", documentLoss(found.document), "for the whole text, at most"],
+    ["Protected words", String(found.protected), "are drawn anew"],
   ];
-  if (found.price !== null) rows.push(["Price of a release", found.price]);
+  if (found.price !== null) rows.push(["Price of a release", found.price, "from the budget"]);
   figures(byId("figures"), rows);
+  byId("told").hidden = false;
+  speak(`${percent(found.unchanged)} of protected words stay. Certified epsilon ${number(found.certified, 4)}.`);
   byId("draw").textContent = found.price === null ? "Draw" : `Release for ${found.price}`;
   const statement = found.guarantee.statement;
   const end = statement.indexOf(" Not hidden,");
@@ -140,9 +143,7 @@ async function throughOne(choice) {
   const asked = { text: text.value, policy: policy.value || null, ...choice };
   const explained = await post("/v1/explain", { ...asked, top: 8 });
   const answer = await post("/v1/privatize", { ...asked, pieces: true, subject: byId("subject").value || null });
-  const out = element("div", { className: "out", role: "group", "aria-label": `Output of ${comparable(choice)}` });
-  render(out, explained, answer.results[0]);
-  return { choice, explained, out };
+  return { choice, explained, released: answer.results[0] };
 }
 
 async function compareTwo() {
@@ -152,13 +153,13 @@ async function compareTwo() {
   }
   const two = [];
   for (const id of ["left", "right"]) two.push(await throughOne(JSON.parse(byId(id).value)));
+  ["left-out", "right-out"].forEach((id, place) => render(byId(id), two[place].explained, two[place].released));
   const row = (name, value) =>
     element("tr", {}, element("th", { scope: "row" }, name), ...two.map((one) => element("td", {}, value(one))));
   byId("compared").replaceChildren(
     element("caption", { className: "help" }, "Figures are for your text."),
     element("thead", {}, element("tr", {}, element("td"), ...two.map((one) => element("th", { scope: "col" }, comparable(one.choice))))),
     element("tbody", {},
-      row("What comes out", (one) => one.out),
       row("P(unchanged), mean", (one) => percent(one.explained.unchanged)),
       row("Expected distance", (one) => number(one.explained.distance)),
       row("Kind of guarantee", (one) => one.explained.guarantee.kind + (one.explained.guarantee.sound ? "" : " (unsound)")),
@@ -183,6 +184,10 @@ async function measure() {
   if (found.realised !== null) rows.splice(1, 0, ["Realised epsilon", number(found.realised, 4)]);
   if (found.attack_success !== null) rows.push(["Bayes attack succeeds", percent(found.attack_success)]);
   figures(byId("audit-figures"), rows);
+  bars(byId("attack-bars"), found.attack_success === null ? [] : [
+    ["The best guess from the output is right", percent(found.attack_success), found.attack_success],
+    ["The best guess without it", percent(found.attack_blind), found.attack_blind],
+  ]);
   byId("attack").textContent = found.attack_success === null
     ? "The best possible attack is computed from a table of probabilities, and this mechanism has none."
     : `An attacker who knows the mechanism and sees one output word, drawn for one of ${found.attack_words.toLocaleString("en")} equally ` +
@@ -196,9 +201,8 @@ async function showBudget() {
   figures(byId("budget-figures"), [
     ["Limit", found.limit], ["Spent", found.spent], ["Left", found.left], ["Charges", String(found.charges)], ["In units of", found.meaning],
   ]);
-  const inner = byId("budget-bar").firstElementChild;
-  inner.style.width = `${Math.min(100, (100 * Number(found.spent)) / Math.max(Number(found.limit), 1e-12))}%`;
-  byId("budget-bar").hidden = false;
+  const share = Number(found.spent) / Math.max(Number(found.limit), 1e-12);
+  bars(byId("budget-bars"), [["Spent", percent(share), share]]);
   say("");
 }
 
@@ -235,6 +239,7 @@ function selectTab(tab) {
     one.tabIndex = selected ? 0 : -1;
     byId(one.getAttribute("aria-controls")).hidden = !selected;
   }
+  if (tab.id === "tab-budget" && state.offers?.budgets && byId("subject").value) guarded(showBudget)();
 }
 
 function tabKeys(event) {
@@ -279,6 +284,7 @@ for (const one of [tuning, policy]) one.addEventListener("change", changed);
 epsilon.addEventListener("input", () => { showEpsilon(); changed(); });
 byId("auto").addEventListener("change", () => { if (byId("auto").checked) changed(); });
 byId("draw").addEventListener("click", () => look(true));
+byId("example").addEventListener("click", () => { text.value = EXAMPLE; text.focus(); changed(); });
 byId("copy").addEventListener("click", guarded(async () => {
   await navigator.clipboard.writeText(state.released.text);
   say("Copied.");
@@ -293,5 +299,9 @@ byId("theme").setAttribute("aria-pressed", String(isDark()));
 byId("tabs").addEventListener("click", (event) => { if (event.target.role === "tab") selectTab(event.target); });
 byId("tabs").addEventListener("keydown", tabKeys);
 // A page that is left keeps nothing, not even for the back button.
-window.addEventListener("pagehide", () => { for (const id of ["text", "message", "key", "subject"]) byId(id).value = ""; byId("out").replaceChildren(); });
+window.addEventListener("pagehide", () => {
+  for (const id of ["text", "message", "key", "subject"]) byId(id).value = "";
+  for (const id of ["out", "left-out", "right-out", "answer", "spoken"]) byId(id).replaceChildren();
+  hide();
+});
 window.addEventListener("pageshow", loadOffers);

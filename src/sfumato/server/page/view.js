@@ -22,10 +22,28 @@ export const percent = (value) => (value === null ? "none" : `${(100 * value).to
 export const number = (value, digits = 3) =>
   value === null || value === undefined ? "none" : Number(value.toPrecision(digits)).toLocaleString("en", { maximumFractionDigits: 6 });
 
+// Rows of name, value and a note in plain words.
 export function figures(target, rows) {
   target.replaceChildren(
-    ...rows.map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, value))),
+    ...rows.map(([name, value, note]) =>
+      element("div", {}, element("dt", {}, name), element("dd", { className: value.length > 12 ? "words" : "" }, value),
+        ...(note ? [element("dd", { className: "note" }, note)] : []))),
   );
+}
+
+// Bars of name, value as text, and share of the whole.
+export function bars(target, rows) {
+  target.replaceChildren(
+    ...rows.map(([name, value, share]) => element("div", {}, element("p", {}, name, element("b", {}, value)), bar(share))),
+  );
+}
+
+let speaking = null;
+
+// Tells a screen reader what changed, once it has stopped changing.
+export function speak(text) {
+  clearTimeout(speaking);
+  speaking = setTimeout(() => { byId("spoken").textContent = text; }, 800);
 }
 
 const status = byId("status");

@@ -21,11 +21,12 @@ function wordButton(old, fresh, token, explained) {
   if (token.fate === "unknown") names.push("unknown");
   const button = element("button", { type: "button", className: names.join(" "), tabIndex: -1 });
   if (changed) {
-    const old_ = element("span", { className: "old" }, old);
-    button.append(element("span", { className: "pair" }, old_, fresh));
+    const before = element("span", { className: "old" }, old);
+    button.append(element("span", { className: "drawn" }, before, fresh));
   } else {
     button.append(fresh ?? old);
   }
+  if (token.unchanged !== null) button.style.setProperty("--stays", token.unchanged);
   button.setAttribute("aria-label", label(old, fresh, token.fate));
   const show = () => showCard(button, old, token, explained);
   button.addEventListener("pointerenter", show);
@@ -91,11 +92,11 @@ function showCard(button, old, token, explained) {
   } else {
     const word = explained.words[token.word];
     const rows = word.candidates.map((one) =>
-      element("tr", {}, element("th", { scope: "row" }, one.word), element("td", {}, percent(one.probability)),
+      element("tr", { className: one.word === word.word ? "itself" : "" }, element("th", { scope: "row" }, one.word), element("td", {}, percent(one.probability)),
         element("td", {}, bar(one.probability / word.candidates[0].probability))));
     rows.push(element("tr", {}, element("th", { scope: "row" }, "all others"), element("td", {}, percent(word.others)), element("td")));
     card.append(
-      element("p", { className: "help" }, `stays as it is: ${percent(word.unchanged)}, expected distance ${number(word.distance)}`),
+      element("p", { className: "help" }, `Stays as it is in ${percent(word.unchanged)} of draws. Expected distance ${number(word.distance)}.`),
       element("table", {}, element("tbody", {}, ...rows)),
     );
     if (!explained.exact) card.append(element("p", { className: "help" }, "Estimated from public draws."));
