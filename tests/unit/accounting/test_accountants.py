@@ -47,17 +47,22 @@ def test_the_fault_of_dp_accounting_does_not_reach_us():
     library = pytest.importorskip("dp_accounting", reason="the extra 'accounting' is not installed")
     from dp_accounting.pld import PLDAccountant
 
+    ours = PureEvent(math.log(3))  # keeping a bit with probability 3/4
+    repeated = accountant("pld").epsilon(ours * 10, DELTA)
+    assert repeated > 8
+    assert repeated == pytest.approx(optimal_epsilon(math.log(3), 10, DELTA), abs=2e-3)
+
     def theirs(times: int) -> float:
         flipping = PLDAccountant(library.NeighboringRelation.REPLACE_ONE)
         flipping.compose(library.RandomizedResponseDpEvent(noise_parameter=0.5, num_buckets=2), times)
         return flipping.get_epsilon(DELTA)
 
-    ours = PureEvent(math.log(3))  # keeping a bit with probability 3/4
-    assert accountant("pld").epsilon(ours, DELTA) == pytest.approx(theirs(1), abs=1e-3)
-    assert theirs(10) == theirs(1), "dp-accounting mended its fault: say so in docs/accounting.md"
-    repeated = accountant("pld").epsilon(ours * 10, DELTA)
-    assert repeated > 8
-    assert repeated == pytest.approx(optimal_epsilon(math.log(3), 10, DELTA), abs=2e-3)
+    try:
+        once = theirs(1)
+    except (AttributeError, library.UnsupportedEventError):
+        pytest.skip("this version of dp-accounting has no loss distribution of randomised response")
+    assert accountant("pld").epsilon(ours, DELTA) == pytest.approx(once, abs=1e-3)
+    assert theirs(10) == once, "dp-accounting mended its fault: say so in docs/accounting.md"
 
 
 def test_a_repeated_exponential_event_counts_each_time():
