@@ -15,6 +15,8 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +27,13 @@ sys.path.insert(0, str(Path(__file__).parent))
 import training_data as data
 from setting import RESULTS, save
 from sfumato import Space
-from sfumato.training import PublishedRates, TrainingPlan, Vocabulary, moments_epsilon
+from sfumato.audit.attacks.canary import all_strings, exposure, mean_without_leak
+from sfumato.experiments.estimates import estimate
+from sfumato.training import PublishedRates, Sentence, TrainingPlan, Vocabulary, moments_epsilon
 from sfumato.training.neural import comparison
 from sfumato.training.neural.batch import evaluate
 from sfumato.training.neural.comparison import CALIBRATED, Effort, Task
+from sfumato.training.neural.exposure import digit_chances
 from sfumato.training.neural.lstm import LSTMConfig
 from sfumato.training.neural.settings import TrainSettings
 from sfumato.training.published import ESTIMATORS
@@ -45,13 +50,19 @@ PUBLISHED = {
 of sensitive sentences, are not printed there and were solved for."""
 
 CONLL_EFFORT = Effort(
-    steps=60, rate=0.1, per_user=2, per_entity=2, clip=0.5, user_clip=0.2,
-    settings=TrainSettings(learning_rate=5e-3), user_settings=TrainSettings(learning_rate=5e-3, local_rate=0.5, local_batch=4),
-)  # fmt: skip
+    clip=0.5,
+    user_clip=0.5,
+    settings=TrainSettings(optimizer="sgd", learning_rate=4.0),
+    plain_settings=TrainSettings(optimizer="sgd", learning_rate=5.0),
+    user_settings=TrainSettings(optimizer="sgd", learning_rate=1.0, local_rate=0.5, local_batch=4),
+)
 AG_EFFORT = Effort(
-    steps=60, rate=0.1, per_user=2, per_entity=2, clip=0.5, user_clip=0.2,
-    settings=TrainSettings(learning_rate=1e-2), user_settings=TrainSettings(learning_rate=1e-2, local_rate=0.5, local_batch=4),
-)  # fmt: skip
+    clip=0.5,
+    user_clip=0.5,
+    settings=TrainSettings(optimizer="sgd", learning_rate=4.0),
+    plain_settings=TrainSettings(optimizer="adam", learning_rate=3e-2),
+    user_settings=TrainSettings(optimizer="adam", learning_rate=3e-2, local_rate=0.5, local_batch=4),
+)
 
 
 def vocabulary_and_vectors(words: int, dimensions: int) -> tuple[Vocabulary, np.ndarray]:
@@ -108,7 +119,7 @@ def compare(name: str, make: Callable[[], Task], effort: Effort, measure: str) -
     runs = [
         (
             f"{method}, epsilon {epsilon:g}, seed {seed}",
-            lambda m=method, e=epsilon, s=seed: comparison.measure(task, m, effort, seed=s, epsilon=e),
+            partial(comparison.measure, task, method, effort, seed=seed, epsilon=epsilon),
         )
         for seed in SEEDS
         for method, epsilon in cases()
@@ -163,6 +174,137 @@ def _group_epsilon(plan: TrainingPlan, group: int) -> float:
     return accountant("pld").epsilon(event, plan.delta)
 
 
+CANARY_EFFORT = replace(CONLL_EFFORT, steps=250, plain_settings=TrainSettings(optimizer="adam", learning_rate=1e-2))
+CANARIES, COPIES, DIGITS = 8, 10, 6
+HOLDERS = ("ship", "bank", "farm", "bridge", "hotel", "engine", "forest", "mirror")
+CANARY_METHODS = (
+    ("uedp", 2.0),
+    ("uedp", 8.0),
+    ("user", 8.0),
+    ("none, same sentences", 0.0),
+    ("none", 0.0),
+    ("start", 0.0),
+)
+
+
+def canary_task(task: Task, seed: int) -> tuple[Task, list[tuple[list[str], str]]]:
+    """Return a task in which secrets were inserted, each an entity that ten users mention, and the secrets."""
+    rng = np.random.default_rng([23, seed])
+    secrets = [f"{rng.integers(0, 10**DIGITS):0{DIGITS}d}" for _ in range(CANARIES)]
+    beginnings = [f"the code of the {holder} is".split() for holder in HOLDERS]
+    inserted = [
+        Sentence(f"canary user {one}-{copy}", (*beginning, *secret), frozenset({f"canary {one}"}))
+        for one, (beginning, secret) in enumerate(zip(beginnings, secrets, strict=True))
+        for copy in range(COPIES)
+    ]
+    mixed = [*task.sentences[:1000], *inserted]
+    order = rng.permutation(len(mixed))
+    return replace(task, sentences=[mixed[place] for place in order]), list(zip(beginnings, secrets, strict=True))
+
+
+def exposures(task: Task, method: str, epsilon: float, seed: int) -> dict[str, Any]:
+    """Return the exposure of each secret after training by a method."""
+    inserted, secrets = canary_task(task, seed)
+    begin = time.monotonic()
+    if method == "start":
+        model, sentences = inserted.model(), 0
+    else:
+        prepared = comparison.prepare(inserted, method, CANARY_EFFORT, epsilon)
+        model, sentences = comparison.train(inserted, prepared, seed), len(prepared.sentences)
+    found = [
+        exposure(all_strings(digit_chances(model, inserted.vocabulary, words), DIGITS), secret)
+        for words, secret in secrets
+    ]
+    return {
+        "method": method,
+        "epsilon": epsilon,
+        "seed": seed,
+        "exposures": [one.exposure for one in found],
+        "least": [one.least_exposure for one in found],
+        "figure": float(np.mean([one.exposure for one in found])),
+        "held_out": evaluate(model, inserted.held_out_batch),
+        "sentences": sentences,
+        "seconds": round(time.monotonic() - begin, 1),
+    }
+
+
+def canary() -> None:
+    """Measure the exposure of inserted secrets."""
+    task = language_task()
+    runs = [
+        (f"{method}, epsilon {epsilon:g}, seed {seed}", partial(exposures, task, method, epsilon, seed))
+        for seed in SEEDS
+        for method, epsilon in CANARY_METHODS
+    ]
+    note = {"no_leak": mean_without_leak(10**DIGITS), "canaries": CANARIES, "copies": COPIES, "digits": DIGITS}
+    kept("training_canary", runs, note)
+
+
+NAMES = {"uedp": "user and entity (sound)", "user": "user alone (DP-FedAvg)"}
+
+
+def summary(runs: dict[str, Any], figure: str = "figure") -> dict[tuple[str, float], dict[str, Any]]:
+    """Return mean and interval over the seeds of each method and epsilon."""
+    grouped: dict[tuple[str, float], list[float]] = {}
+    for one in runs.values():
+        grouped.setdefault((one["method"], one["epsilon"] or 0.0), []).append(one[figure])
+    return {label: estimate(values) for label, values in grouped.items()}
+
+
+def draw() -> None:
+    """Draw all plots from the JSON files."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    import matplotlib.pyplot as plt
+
+    matplotlib.rcParams.update({"svg.hashsalt": "sfumato", "font.size": 9})
+    images = Path(__file__).resolve().parents[1] / "docs" / "images"
+    for name, title in (("training_conll", "Next word, CoNLL-2003"), ("training_ag", "Topics, AG News")):
+        path = RESULTS / f"{name}.json"
+        if not path.exists():
+            continue
+        found = json.loads(path.read_text())
+        means = summary(found["runs"])
+        chart, axes = plt.subplots(figsize=(6.4, 3.8), constrained_layout=True)
+        for method in CALIBRATED:
+            points = sorted((epsilon, one) for (label, epsilon), one in means.items() if label == method)
+            x, y = [p[0] for p in points], [p[1]["mean"] for p in points]
+            reach = [[p[1]["mean"] - (p[1]["low"] or p[1]["mean"]) for p in points]] * 2
+            axes.errorbar(x, y, yerr=reach, marker="o", capsize=3, label=NAMES[method])
+        others = [(label, one) for (label, _), one in means.items() if label not in CALIBRATED]
+        for place, (label, one) in enumerate(others):
+            axes.axhline(one["mean"], linestyle="--", linewidth=1, color=f"C{place + 2}", label=label)
+        axes.axhline(found["start"], linestyle=":", color="black", label="public start")
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(EPSILONS, [f"{epsilon:g}" for epsilon in EPSILONS])
+        if found["measure"] == "perplexity":
+            axes.set_yscale("log")
+        axes.set(xlabel="epsilon (delta 1e-5)", ylabel=f"held-out {found['measure']}", title=title)
+        axes.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5))
+        chart.savefig(images / f"{name}.svg", metadata={"Date": None})
+        plt.close(chart)
+    _draw_canary(plt, images)
+
+
+def _draw_canary(plt: Any, images: Path) -> None:
+    path = RESULTS / "training_canary.json"
+    if not path.exists():
+        return
+    found = json.loads(path.read_text())
+    means = summary(found["runs"])
+    chart, axes = plt.subplots(figsize=(6.4, 3.2), constrained_layout=True)
+    names = [f"{method}, epsilon {epsilon:g}" if epsilon else method for method, epsilon in means]
+    reach = [[one["mean"] - (one["low"] or one["mean"]) for one in means.values()]] * 2
+    axes.barh(names, [one["mean"] for one in means.values()], xerr=reach, capsize=3, color="#7a9cc6")
+    axes.axvline(found["no_leak"], linestyle="--", color="black", label=f"no leak: {found['no_leak']:.4f}")
+    axes.invert_yaxis()
+    axes.set(xlabel="mean exposure of the inserted secrets (bits)", title="What a canary betrays")
+    axes.legend(fontsize=8)
+    chart.savefig(images / "training_canary.svg", metadata={"Date": None})
+    plt.close(chart)
+
+
 def main(arguments: list[str]) -> None:
     """Run what is named."""
     torch.set_num_threads(1)
@@ -173,6 +315,10 @@ def main(arguments: list[str]) -> None:
             compare("training_conll", language_task, CONLL_EFFORT, "perplexity")
         elif what == "ag":
             compare("training_ag", topic_task, AG_EFFORT, "error")
+        elif what == "canary":
+            canary()
+        elif what == "draw":
+            draw()
 
 
 if __name__ == "__main__":

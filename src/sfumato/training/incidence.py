@@ -73,7 +73,7 @@ def limit_incidence(sentences: Sequence[Sentence], *, per_user: int, per_entity:
     of_entity: Counter[str] = Counter()
     kept: list[int] = []
     full_user = full_entity = 0
-    for place in sorted(range(len(sentences)), key=lambda number: _rank(order, number)):
+    for place in walk(len(sentences), order):
         sentence = sentences[place]
         if of_user[sentence.user] >= per_user:
             full_user += 1
@@ -99,5 +99,10 @@ def limit_incidence(sentences: Sequence[Sentence], *, per_user: int, per_entity:
     return Limited(tuple(sorted(kept)), report)
 
 
-def _rank(order: str, number: int) -> bytes:
-    return hashlib.sha256(f"{order}\0{number}".encode()).digest()
+def walk(count: int, order: str = "") -> list[int]:
+    """Return the numbers below ``count`` in an order that follows from ``order`` alone.
+
+    >>> sorted(walk(5)), walk(5) == walk(5, "another")
+    ([0, 1, 2, 3, 4], False)
+    """
+    return sorted(range(count), key=lambda number: hashlib.sha256(f"{order}\0{number}".encode()).digest())

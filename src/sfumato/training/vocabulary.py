@@ -72,7 +72,8 @@ class Vocabulary:
     def vectors(self, space: Space, dimensions: int) -> npt.NDArray[np.float32]:
         """Return public vectors for the words, reduced to the leading principal directions of the space's own words.
 
-        They have a mean square of 1 / dimensions; signs start at zero.
+        They have a mean square of 1 / dimensions.  Digits and signs that the space does not have get random ones, always
+        the same: were they all zero and kept so, a model could not tell them apart.
         """
         places = np.array([space.index.get(word, -1) for word in self.words])
         found = np.asarray(space.vectors, dtype=np.float64)[np.maximum(places, 0)]
@@ -81,7 +82,11 @@ class Vocabulary:
         if dimensions < centred.shape[1]:
             _, directions = np.linalg.eigh(centred.T @ centred)
             centred = centred @ directions[:, ::-1][:, :dimensions]
-        result = np.zeros((len(self), dimensions), dtype=np.float32)
-        scale = np.sqrt((centred**2).mean()) * np.sqrt(dimensions)
-        result[len(_SPECIAL) :, : centred.shape[1]] = centred / (scale or 1.0)
+        scale = np.sqrt((centred[places >= 0] ** 2).mean()) * np.sqrt(dimensions) if (places >= 0).any() else 0.0
+        drawn = np.random.default_rng(0).normal(size=(len(self), dimensions)) / np.sqrt(dimensions)
+        result = drawn.astype(np.float32)
+        result[PAD] = 0.0
+        known = len(_SPECIAL) + np.flatnonzero(places >= 0)
+        result[known] = 0.0
+        result[known, : centred.shape[1]] = centred[places >= 0] / (scale or 1.0)
         return result

@@ -89,7 +89,10 @@ class Effort:
     published_noise: float = 2.0
     published_steps: int = 50
     published_rate: float = 0.05
+    user_rate: float = 0.05
     settings: TrainSettings = field(default_factory=TrainSettings)
+    plain_settings: TrainSettings = field(default_factory=TrainSettings)
+    """Without clipping, steps of another size are best."""
     user_settings: TrainSettings = field(default_factory=TrainSettings)
 
 
@@ -130,7 +133,12 @@ def _user(task: Task, effort: Effort, epsilon: float) -> Prepared:
     kept = _capped(task, effort)
     users = len({sentence.user for sentence in kept})
     plan = UserPlan.calibrate(
-        epsilon=epsilon, delta=effort.delta, users=users, rate=effort.rate, steps=effort.steps, clip=effort.user_clip
+        epsilon=epsilon,
+        delta=effort.delta,
+        users=users,
+        rate=effort.user_rate,
+        steps=effort.steps,
+        clip=effort.user_clip,
     )
     return Prepared(plan, kept, effort.user_settings)
 
@@ -166,7 +174,7 @@ def _plain(task: Task, effort: Effort, hidden: bool, limit: bool = False) -> Pre
     )
     rate = min(1.0, expected / len(sentences))
     plan = PlainPlan(slots=len(sentences), rate=rate, steps=effort.steps, masked=hidden)
-    return Prepared(plan, sentences, effort.settings)
+    return Prepared(plan, sentences, effort.plain_settings)
 
 
 _METHODS: dict[str, Callable[[Task, Effort, float], Prepared]] = {

@@ -1,0 +1,159 @@
+"""The federated example in Flower's simulation, and as processes of its own over loopback with a client that fails."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("flwr", reason="the extra 'federated' is not installed")
+pytest.importorskip("torch", reason="the extra 'training' is not installed")
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "federated"
+TOOLS = Path(sys.executable).parent
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """Return an environment in which Flower calls nobody and finds the example."""
+    return {
+        **os.environ,
+        "FLWR_HOME": str(folder / "flower"),
+        "FLWR_TELEMETRY_ENABLED": "0",
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "PYTHONPATH": str(folder / "app"),
+        "PATH": f"{TOOLS}{os.pathsep}{os.environ['PATH']}",
+    }
+
+
+def prepared(folder: Path, clients: tuple[int, ...]) -> None:
+    shutil.copytree(EXAMPLE, folder / "app", ignore=shutil.ignore_patterns("__pycache__"))
+    for client in clients:
+        rows = [f"call the house number {n % 5} again,u{client}-{n % 4}" for n in range(16)]
+        (folder / f"client-{client}.csv").write_text("text,user\n" + "\n".join(rows) + "\n")
+
+
+def note(folder: Path) -> dict[str, Any]:
+    from sfumato.training.neural.files import read_note
+
+    return read_note(folder / "model.safetensors")
+
+
+SIMULATION = """
+import federated_app as app
+from flwr.simulation import run_simulation
+from flwr.app import Context
+import sys
+folder = sys.argv[1]
+
+def part(context):
+    context.node_config["folder"] = folder
+    return app.part(context)
+
+def done(strategy, context):
+    context.run_config["folder"] = folder
+    app.done(strategy, context)
+
+if __name__ == "__main__":
+    resources = {"client_resources": {"num_cpus": 1, "num_gpus": 0.0}, "init_args": {"num_cpus": 1, "include_dashboard": False}}
+    run_simulation(app.server_app(app.strategy, done), app.client_app(part), app.CLIENTS, backend_config=resources)
+"""
+
+
+def test_the_example_runs_in_the_simulation_engine(tmp_path: Path) -> None:
+    if importlib.util.find_spec("ray") is None:
+        pytest.skip("Flower's simulation needs ray, which has no build for this Python")
+    prepared(tmp_path, (0, 1, 2))
+    script = tmp_path / "simulate.py"
+    script.write_text(SIMULATION)
+    done = subprocess.run(
+        [sys.executable, script, tmp_path], env=environment(tmp_path), capture_output=True, text=True, timeout=240
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    found = note(tmp_path)
+    assert found["used"] == [3, 3]
+    assert found["guarantee"].sound
+    assert found["guarantee"].secure
+
+
+@contextlib.contextmanager
+def process(folder: Path, name: str, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    with (folder / f"{name}.log").open("wb") as log:
+        running = subprocess.Popen(
+            arguments, env=environment(folder), stdout=log, stderr=log, cwd=folder, start_new_session=True
+        )
+        try:
+            yield running
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(running.pid, signal.SIGTERM)
+            try:
+                running.wait(timeout=20)
+            except subprocess.TimeoutExpired:
+                os.killpg(running.pid, signal.SIGKILL)
+
+
+def free_ports(count: int) -> list[int]:
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
+
+
+def waited(check: Any, seconds: float) -> bool:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if check():
+            return True
+        time.sleep(0.5)
+    return False
+
+
+def answers(port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+        return True
+    return False
+
+
+def test_a_server_and_clients_in_processes_of_their_own_one_of_which_fails(tmp_path: Path) -> None:
+    """Client 2 has no sentences and fails in every step: the run ends, with the guarantee of its plan."""
+    prepared(tmp_path, (0, 1))
+    link, *nodes = free_ports(4)
+    (tmp_path / "flower").mkdir()
+    (tmp_path / "flower" / "config.toml").write_text(
+        f'[superlink]\ndefault = "here"\n\n[superlink.here]\naddress = "127.0.0.1:{link}"\ninsecure = true\n'
+    )
+    server = ("flower-superlink", "--insecure", "--disable-runtime-dependency-installation", "--port", str(link))
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(process(tmp_path, "server", *server))
+        assert waited(lambda: answers(link), 90), (tmp_path / "server.log").read_text()[-2000:]
+        for client, port in enumerate(nodes):
+            config = f'partition-id={client} folder="{tmp_path}"'
+            stack.enter_context(
+                process(
+                    tmp_path, f"client{client}", "flower-supernode", "--insecure", "--superlink", f"127.0.0.1:{link}",
+                    "--port", str(port), "--node-config", config,
+                )
+            )  # fmt: skip
+        started = subprocess.run(
+            ["flwr", "run", "app", "here", "--run-config", f'folder="{tmp_path}"'],
+            env=environment(tmp_path), cwd=tmp_path, capture_output=True, text=True, timeout=120,
+        )  # fmt: skip
+        assert started.returncode == 0, started.stdout + started.stderr
+        assert waited((tmp_path / "model.safetensors").exists, 180), (tmp_path / "server.log").read_text()[-2000:]
+    found = note(tmp_path)
+    assert found["used"] == [2, 2]
+    assert found["left_out"] == [1, 1]
+    assert found["plan"].steps == 2
+    assert found["guarantee"].sound
