@@ -10,6 +10,8 @@ a 95 % t-interval; every test query is noised too, unless a column says "local".
 from __future__ import annotations
 
 import functools
+import hashlib
+import json
 import math
 import sys
 import time
@@ -31,10 +33,9 @@ from sfumato.latent.encoders.projection import Projection
 from sfumato.latent.encoders.words import WordMeanEncoder
 from sfumato.latent.heads import Head, HeadSettings
 from sfumato.latent.labels import RandomisedResponse
-from sfumato.latent.layer import GaussianLayer
 from sfumato.latent.plan import NoisePlan
 from sfumato.latent.published import as_published
-from sfumato.latent.vectors import choose_clip
+from sfumato.latent.vectors import choose_clip, clip
 from sfumato.space import Space
 
 IMAGES = Path(__file__).resolve().parents[1] / "docs" / "images"
@@ -50,18 +51,32 @@ class LatentConfig:
     datasets: tuple[str, ...] = ("imdb", "sst2")
     encoders: tuple[str, ...] = ("minilm", "direction")
     epsilons: tuple[float, ...] = (0.5, 1.0, 2.0, 4.0, 6.0, 8.0, 10.0)
+    sweep_epsilons: tuple[float, ...] = (4.0, 10.0)
+    """For the clipping norm and the position."""
+    sampling_epsilons: tuple[float, ...] = (1.0, 4.0)
     delta: float = 1e-5
     seeds: tuple[int, ...] = (1, 2, 3, 4, 5)
     """For the one direction; the whole vectors take the first three."""
     limit: int = 25_000
     epochs: int = 10
-    batch: int = 256
+    batch: int = 512
     tables: tuple[str, ...] = ("accounting", "distribution", "clip", "sampling", "labels", "position")
 
     @classmethod
     def small(cls) -> LatentConfig:
         """Return a quick run that shows the same tables."""
-        return cls(epsilons=(1.0, 10.0), seeds=(1, 2, 3), limit=1_500, epochs=3, encoders=("direction",))
+        return cls(
+            epsilons=(1.0, 10.0), sweep_epsilons=(4.0,), sampling_epsilons=(1.0,), seeds=(1, 2, 3), limit=1_500, epochs=3,
+            encoders=("direction",), tables=("accounting", "distribution", "clip", "sampling", "labels"),
+        )  # fmt: skip
+
+    def epsilons_of(self, table: str) -> tuple[float, ...]:
+        """Return at which epsilons a table is made."""
+        if table == "labels":
+            return (4.0,)
+        return {"clip": self.sweep_epsilons, "position": self.sweep_epsilons, "sampling": self.sampling_epsilons}.get(
+            table, self.epsilons
+        )
 
 
 @dataclass(frozen=True)
@@ -112,9 +127,30 @@ def load(dataset: str, encoder: str, seed: int, limit: int) -> Corpus:
     return Corpus(*parts, clip=choose_clip(public))
 
 
-def noisy(vectors: np.ndarray, plan: NoisePlan, generator: torch.Generator) -> np.ndarray:
+def noisy(vectors: np.ndarray, plan: NoisePlan, generator: np.random.Generator) -> np.ndarray:
     """Return one release; the generator is quick and predictable, as an experiment wants it."""
-    return GaussianLayer(plan, generator)(torch.from_numpy(np.asarray(vectors, dtype=np.float64))).numpy()
+    clipped = _clipped(vectors, plan)
+    if plan.distribution == "laplace":
+        return clipped + generator.laplace(scale=plan.scale, size=clipped.shape).astype(np.float32)
+    released = generator.standard_normal(clipped.shape, dtype=np.float32)
+    released *= np.float32(plan.scale)
+    released += clipped
+    return released
+
+
+_KEPT: dict[tuple[int, float, str], tuple[np.ndarray, np.ndarray]] = {}
+
+
+def _clipped(vectors: np.ndarray, plan: NoisePlan) -> np.ndarray:
+    """Return clipped vectors; those of a whole corpus are kept, because every epoch asks for them."""
+    if len(vectors) < 500:
+        return clip(vectors, plan.clip, plan.norm).astype(np.float32)
+    key = (id(vectors), plan.clip, plan.norm)
+    if key not in _KEPT:
+        if len(_KEPT) > 12:
+            _KEPT.clear()
+        _KEPT[key] = vectors, clip(vectors, plan.clip, plan.norm).astype(np.float32)
+    return _KEPT[key][1]
 
 
 def head_for(plan: NoisePlan, seed: int, **options: Any) -> Head:
@@ -123,9 +159,9 @@ def head_for(plan: NoisePlan, seed: int, **options: Any) -> Head:
     return Head(HeadSettings(dimension=plan.dimension, classes=2, scale=size, seed=seed, **options))
 
 
-def scores(head: Head, corpus: Corpus, query: NoisePlan, generator: torch.Generator) -> dict[str, float]:
+def scores(head: Head, corpus: Corpus, query: NoisePlan, generator: np.random.Generator) -> dict[str, float]:
     """Return accuracy on noisy queries, and on queries asked at the owner's side without noise."""
-    clipped = GaussianLayer(query, generator).clip(torch.from_numpy(corpus.test.astype(np.float64))).numpy()
+    clipped = clip(corpus.test, query.clip, query.norm)
     return {
         "accuracy": head.accuracy(noisy(corpus.test, query, generator), corpus.test_labels),
         "local_accuracy": head.accuracy(clipped, corpus.test_labels),
@@ -134,7 +170,7 @@ def scores(head: Head, corpus: Corpus, query: NoisePlan, generator: torch.Genera
 
 def fitted(corpus: Corpus, plan: NoisePlan, query: NoisePlan, seed: int) -> dict[str, float]:
     """Release once, fit to convergence, score."""
-    generator = torch.Generator().manual_seed(seed)
+    generator = np.random.default_rng(seed)
     head = head_for(plan, seed).fit(noisy(corpus.train, plan, generator), corpus.train_labels)
     return scores(head, corpus, query, generator)
 
@@ -183,7 +219,7 @@ def accounting_rows(config: LatentConfig, dataset: str, encoder: str) -> Iterato
                     "sound_epsilon": round(plan.epsilon(), 4),
                     "scale_over_clip": round(plan.scale / plan.clip, 4),
                 }
-                generator = torch.Generator().manual_seed(seed)
+                generator = np.random.default_rng(seed)
                 once = noisy(corpus.train, plan, generator) if mode == "release once" else None
                 epochs = (
                     (noisy(corpus.train, plan, generator) if once is None else once, corpus.train_labels)
@@ -218,7 +254,7 @@ def distribution_rows(config: LatentConfig, dataset: str, encoder: str) -> Itera
 
 def clip_rows(config: LatentConfig, dataset: str, encoder: str) -> Iterator[dict[str, Any]]:
     """The clipping norm, as a multiple of the public median norm."""
-    for epsilon in (4.0, 10.0):
+    for epsilon in config.epsilons:
         for factor in (0.03, 0.1, 0.3, 1.0, 3.0, 10.0):
 
             def one(corpus: Corpus, seed: int, epsilon: float = epsilon, factor: float = factor) -> dict:
@@ -232,7 +268,7 @@ def clip_rows(config: LatentConfig, dataset: str, encoder: str) -> Iterator[dict
 
 def sampling_rows(config: LatentConfig, dataset: str, encoder: str) -> Iterator[dict[str, Any]]:
     """How large a share takes part: secret sampling, a shuffled batch, and the published accounting; ten passes worth."""
-    for epsilon in (1.0, 4.0):
+    for epsilon in config.epsilons:
         for rate in (0.01, 0.05, 0.2, 0.5, 1.0):
             for mode in ("secret sample, one round", "as_published, ten epochs"):
                 facts: dict[str, Any] = {}
@@ -248,10 +284,10 @@ def sampling_rows(config: LatentConfig, dataset: str, encoder: str) -> Iterator[
                     shape = {"clip": corpus.clip, "dimension": corpus.dimension, "delta": config.delta}
                     query, count = release_once(epsilon=epsilon, **shape), len(corpus.train)
                     batch = max(2, round(rate * count))
-                    generator = torch.Generator().manual_seed(seed)
+                    generator = np.random.default_rng(seed)
                     if mode.startswith("secret"):
                         plan = secretly_sampled(epsilon=epsilon, records=count, batch=batch, **shape).noise
-                        chosen = torch.randperm(count, generator=generator)[:batch].numpy()
+                        chosen = generator.permutation(count)[:batch]
                         vectors, labels = noisy(corpus.train[chosen], plan, generator), corpus.train_labels[chosen]
                         facts |= {"scale_over_clip": round(plan.scale / plan.clip, 4)}
                         return scores(head_for(plan, seed).fit(vectors, labels), corpus, query, generator)
@@ -293,7 +329,7 @@ def labels_rows(config: LatentConfig, dataset: str, encoder: str) -> Iterator[di
 
         def one(corpus: Corpus, seed: int, label_epsilon: float | None = label_epsilon) -> dict:
             plan = release_once(epsilon=4.0, delta=config.delta, clip=corpus.clip, dimension=corpus.dimension)
-            generator = torch.Generator().manual_seed(seed)
+            generator = np.random.default_rng(seed)
             labels, transition = corpus.train_labels, None
             if label_epsilon is not None:
                 response = RandomisedResponse.of(classes=2, epsilon=label_epsilon)
@@ -305,18 +341,9 @@ def labels_rows(config: LatentConfig, dataset: str, encoder: str) -> Iterator[di
         yield {"epsilon": 4.0, "label_epsilon": label_epsilon, **over_seeds(config, dataset, encoder, one)}
 
 
-def released_means(rows: Sequence[np.ndarray], plan: NoisePlan, generator: torch.Generator) -> np.ndarray:
+def released_means(rows: Sequence[np.ndarray], plan: NoisePlan, generator: np.random.Generator) -> np.ndarray:
     """Release every token of every sentence and return the mean of each sentence's noisy tokens (post-processing)."""
-    layer, means = GaussianLayer(plan, generator), []
-    for start in range(0, len(rows), 200):
-        part = rows[start : start + 200]
-        values = torch.zeros(len(part), max(map(len, part)), plan.dimension, dtype=torch.float64)
-        mask = torch.zeros(values.shape[:2], dtype=torch.bool)
-        for place, row in enumerate(part):
-            values[place, : len(row)] = torch.from_numpy(row.astype(np.float64))
-            mask[place, : len(row)] = True
-        means.append((layer(values, mask).sum(dim=1) / mask.sum(dim=1, keepdim=True).clamp(min=1)).numpy())
-    return np.concatenate(means)
+    return np.stack([noisy(row, plan, generator).mean(axis=0) for row in rows])
 
 
 def position_rows(config: LatentConfig, encoder: str) -> Iterator[dict[str, Any]]:
@@ -335,7 +362,7 @@ def position_rows(config: LatentConfig, encoder: str) -> Iterator[dict[str, Any]
     }
     if encoder == "minilm":
         kinds["one word, static word vectors"] = word_rows(count)
-    for epsilon in (4.0, 10.0):
+    for epsilon in config.epsilons:
         for kind, (rows, queries, seen) in kinds.items():
             dimension = rows[0].shape[1]
             if kind == "sentence":
@@ -352,7 +379,7 @@ def position_rows(config: LatentConfig, encoder: str) -> Iterator[dict[str, Any]
             plan = NoisePlan(**{**base.to_json(), "scale": scale, "change": "word" if "word" in kind else "sentence"})
             runs = []
             for seed in config.seeds[:3]:
-                generator = torch.Generator().manual_seed(seed)
+                generator = np.random.default_rng(seed)
                 vectors = released_means(rows, plan, generator)
                 head = Head(HeadSettings(dimension=dimension, classes=2, scale=float(vectors.std()), seed=seed))
                 head.fit(vectors, labels)
@@ -381,38 +408,48 @@ TABLES = {
 }
 
 
+def block(config: LatentConfig, table: str, encoder: str, dataset: str, epsilon: float) -> list[dict[str, Any]]:
+    """Return the rows of a table for one encoder, data set and epsilon, kept so that an interrupted run can go on."""
+    one = replace(config, epsilons=(epsilon,))
+    label = json.dumps([asdict(one), table, encoder, dataset], sort_keys=True)
+    path = data.cache_folder() / f"rows-{hashlib.sha256(label.encode()).hexdigest()[:24]}.json"
+    if path.exists():
+        return json.loads(path.read_text())
+    found = position_rows(one, encoder) if table == "position" else TABLES[table](one, dataset, encoder)
+    rows = [{"dataset": dataset, "encoder": encoder, **row} for row in found]
+    partial = path.with_suffix(".part")
+    partial.write_text(json.dumps(rows))
+    partial.rename(path)
+    return rows
+
+
 def run(
     config: LatentConfig | None = None,
     tell: Callable[[str], None] | None = None,
-    keep: Callable[[dict[str, Any]], None] | None = None,
-) -> dict[str, Any]:
-    """Return all tables as plain data; ``keep`` gets what is there after each table."""
+    patience: float = math.inf,
+) -> dict[str, Any] | None:
+    """Return all tables as plain data; None where there is more to do than ``patience`` processor seconds allow."""
     chosen = config or LatentConfig()
     torch.set_num_threads(1)
-    started = time.time()
-    figures: dict[str, Any] = {
+    tables: dict[str, list[dict[str, Any]]] = {}
+    for table in chosen.tables:
+        tables[table] = []
+        for dataset in ("sst2",) if table == "position" else chosen.datasets:
+            for encoder in chosen.encoders:
+                for epsilon in chosen.epsilons_of(table):
+                    if time.process_time() > patience:
+                        return None
+                    tables[table] += block(chosen, table, encoder, dataset, epsilon)
+                    if tell:
+                        tell(f"{table}, {dataset}, {encoder}, epsilon {epsilon:g}: {time.process_time():.0f} s")
+    return {
         "config": asdict(chosen),
         "records": {name: len(data.load(name, chosen.limit).labels) for name in data.NAMES},
         "word_pieces": data.MAX_TOKENS,
         "token_table_pieces": TOKENS,
         "without_noise": without_noise(chosen),
+        "tables": tables,
     }
-    tables: dict[str, list[dict[str, Any]]] = {}
-    figures["tables"] = tables
-    for table in chosen.tables:
-        tables[table] = []
-        for encoder in chosen.encoders:
-            for dataset in ("sst2",) if table == "position" else chosen.datasets:
-                found = (
-                    position_rows(chosen, encoder) if table == "position" else TABLES[table](chosen, dataset, encoder)
-                )
-                tables[table] += [{"dataset": dataset, "encoder": encoder, **row} for row in found]
-                if tell:
-                    tell(f"{table}, {encoder}, {dataset}: {time.time() - started:.0f} s")
-        figures["seconds"] = round(time.time() - started, 1)
-        if keep:
-            keep(figures)
-    return figures
 
 
 def without_noise(config: LatentConfig) -> list[dict[str, Any]]:
@@ -435,10 +472,8 @@ if __name__ == "__main__":
     from setting import save
 
     small = "--small" in sys.argv
-    found = run(
-        LatentConfig.small() if small else None,
-        lambda line: print(line, flush=True),
-        None if small else lambda figures: print(save("latent_accuracy", figures), flush=True),
-    )
-    if small:
-        print(found["tables"])
+    limit = float(sys.argv[sys.argv.index("--seconds") + 1]) if "--seconds" in sys.argv else math.inf
+    result = run(LatentConfig.small() if small else None, lambda line: print(line, flush=True), limit)
+    if result is None:
+        sys.exit(75)  # run it again to go on
+    print(result["tables"] if small else save("latent_accuracy", result))

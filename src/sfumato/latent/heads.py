@@ -184,11 +184,13 @@ class Head:
         return head
 
     def _inputs(self, vectors: npt.ArrayLike) -> torch.Tensor:
-        array = np.asarray(vectors, dtype=np.float64)
+        array = np.asarray(vectors)
+        if array.dtype != np.float32:
+            array = array.astype(np.float64)
         if array.ndim != 2 or array.shape[1] != self.settings.dimension:
             raise DataError(f"vectors must have {self.settings.dimension} numbers each, got shape {array.shape}")
         require_finite(array)
-        array = array / self.settings.scale
+        array = array / array.dtype.type(self.settings.scale)
         return torch.from_numpy(pair_features(array) if self.settings.pairs else array).float()
 
     def _data(self, vectors: npt.ArrayLike, labels: npt.ArrayLike) -> tuple[torch.Tensor, torch.Tensor]:
