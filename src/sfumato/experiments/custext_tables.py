@@ -103,7 +103,8 @@ class _Bench:
 
             folder = package_file(self.config.encoder, "model")
             short = [tokens[:40] for tokens in self.public]
-            models.append(train_masked_head(folder, short, known, examples=self.config.head, epochs=8))
+            called = self.config.encoder.replace("_", "-")
+            models.append(train_masked_head(folder, short, known, examples=self.config.head, epochs=8, label=called))
         return models
 
     def figures(self, choice: Choice) -> dict[str, Any]:

@@ -28,10 +28,12 @@ _AT_ONCE = 32
 class _Loaded:
     """A tokenizer and a network, and which of the words to guess are a single piece of it."""
 
-    def __init__(self, model: str | Path, words: Sequence[str], kind: str, download: bool) -> None:
+    def __init__(
+        self, model: str | Path, words: Sequence[str], kind: str, download: bool, label: str | None = None
+    ) -> None:
         transformers = extras.transformers()
         options: dict[str, Any] = {"local_files_only": not download}
-        self.label = os.path.basename(str(model))
+        self.label = label or os.path.basename(str(model))
         try:
             self.tokenizer = transformers.AutoTokenizer.from_pretrained(str(model), **options)
             self.network = getattr(transformers, kind).from_pretrained(
@@ -140,15 +142,16 @@ def train_masked_head(
     rate: float = 1e-3,
     seed: int = 0,
     download: bool = False,
+    label: str | None = None,
 ) -> MaskedHead:
     """Train a head on the states of an encoder at hidden places of texts the attacker has.
 
     The encoder stays as it is; the head is one hidden layer and a softmax over the words, which begins with the
-    encoder's own vectors of the words.
+    encoder's own vectors of the words.  ``label`` is what the encoder is called in reports; its folder's name if not given.
     """
     gather(lambda: require_count(examples=examples, epochs=epochs), lambda: require_positive(rate=rate))
     torch = extras.torch()
-    loaded = _Loaded(encoder, words, "AutoModel", download)
+    loaded = _Loaded(encoder, words, "AutoModel", download, label)
     index = {word: number for number, word in enumerate(loaded.words)}
     contexts = _examples(texts, set(index), examples, seed)
     labels = torch.tensor([index[tokens[place].lower()] for tokens, place in contexts])
