@@ -33,7 +33,7 @@ from sfumato.training import PublishedRates, Sentence, TrainingPlan, Vocabulary,
 from sfumato.training.neural import comparison
 from sfumato.training.neural.batch import evaluate
 from sfumato.training.neural.comparison import CALIBRATED, Effort, Task
-from sfumato.training.neural.exposure import digit_chances
+from sfumato.training.neural.exposure import DigitChances
 from sfumato.training.neural.lstm import LSTMConfig
 from sfumato.training.neural.settings import TrainSettings
 from sfumato.training.published import ESTIMATORS
@@ -174,8 +174,8 @@ def _group_epsilon(plan: TrainingPlan, group: int) -> float:
     return accountant("pld").epsilon(event, plan.delta)
 
 
-CANARY_EFFORT = replace(CONLL_EFFORT, steps=250, plain_settings=TrainSettings(optimizer="adam", learning_rate=1e-2))
-CANARIES, COPIES, DIGITS = 8, 10, 6
+CANARY_EFFORT = replace(CONLL_EFFORT, steps=300, rate=0.3, plain_settings=TrainSettings(optimizer="adam", learning_rate=1e-2))
+CANARIES, COPIES, DIGITS = 8, 16, 6
 HOLDERS = ("ship", "bank", "farm", "bridge", "hotel", "engine", "forest", "mirror")
 CANARY_METHODS = (
     ("uedp", 2.0),
@@ -188,7 +188,7 @@ CANARY_METHODS = (
 
 
 def canary_task(task: Task, seed: int) -> tuple[Task, list[tuple[list[str], str]]]:
-    """Return a task in which secrets were inserted, each an entity that ten users mention, and the secrets."""
+    """Return a task in which secrets were inserted, each an entity that several users mention, and the secrets."""
     rng = np.random.default_rng([23, seed])
     secrets = [f"{rng.integers(0, 10**DIGITS):0{DIGITS}d}" for _ in range(CANARIES)]
     beginnings = [f"the code of the {holder} is".split() for holder in HOLDERS]
@@ -197,7 +197,7 @@ def canary_task(task: Task, seed: int) -> tuple[Task, list[tuple[list[str], str]
         for one, (beginning, secret) in enumerate(zip(beginnings, secrets, strict=True))
         for copy in range(COPIES)
     ]
-    mixed = [*task.sentences[:1000], *inserted]
+    mixed = [*task.sentences[:500], *inserted]
     order = rng.permutation(len(mixed))
     return replace(task, sentences=[mixed[place] for place in order]), list(zip(beginnings, secrets, strict=True))
 
@@ -212,7 +212,7 @@ def exposures(task: Task, method: str, epsilon: float, seed: int) -> dict[str, A
         prepared = comparison.prepare(inserted, method, CANARY_EFFORT, epsilon)
         model, sentences = comparison.train(inserted, prepared, seed), len(prepared.sentences)
     found = [
-        exposure(all_strings(digit_chances(model, inserted.vocabulary, words), DIGITS), secret)
+        exposure(all_strings(DigitChances(model, inserted.vocabulary, words), DIGITS), secret)
         for words, secret in secrets
     ]
     return {

@@ -93,12 +93,12 @@ def _trainer(file: PlanFile, prepared: Prepared, seed: int | None) -> tuple[Trai
 
 def _work(file: PlanFile, trainer: Trainer, held_out: Any, run: Path, quiet: bool) -> list[Progress]:
     path = file.path(file.output.get("log", "log.csv"))
-    new = not path.exists() or trainer.step == 0
+    earlier = _rows_until(path, trainer.step)
     console = error_console()
-    with path.open("w" if new else "a", newline="", encoding="utf-8") as lines:
+    with path.open("w", newline="", encoding="utf-8") as lines:
         log = csv.DictWriter(lines, _COLUMNS)
-        if new:
-            log.writeheader()
+        log.writeheader()
+        log.writerows(earlier)
 
         def watch(progress: Progress) -> None:
             log.writerow(progress.to_json())
@@ -110,6 +110,14 @@ def _work(file: PlanFile, trainer: Trainer, held_out: Any, run: Path, quiet: boo
                 )
 
         return trainer.run(held_out=held_out, every=int(file.training.get("every", 10)), watch=watch, checkpoint=run)
+
+
+def _rows_until(path: Path, step: int) -> list[dict[str, Any]]:
+    """Return what a run that goes on has in its log up to its checkpoint: later steps are done, and written, again."""
+    if step == 0 or not path.exists():
+        return []
+    with path.open(newline="", encoding="utf-8") as lines:
+        return [row for row in csv.DictReader(lines) if int(row["step"]) <= step]
 
 
 def _charged(file: PlanFile, trainer: Trainer, work: Callable[[], list[Progress]]) -> list[Progress]:

@@ -75,6 +75,7 @@ class LSTMLayer(nn.Module):
 
     def __init__(self, inputs: int, hidden: int) -> None:
         super().__init__()
+        self.size = hidden
         self.inputs = nn.Linear(inputs, 4 * hidden)
         self.recurrent = DroppedLinear(hidden, 4 * hidden, bias=False)
         with torch.no_grad():
@@ -87,11 +88,18 @@ class LSTMLayer(nn.Module):
         output, cell = gates.new_zeros(len(gates), size), gates.new_zeros(len(gates), size)
         outputs = []
         for place in range(gates.shape[1]):
-            taken, kept, new, shown = (gates[:, place] + self.recurrent(output)).chunk(4, dim=1)
-            cell = torch.sigmoid(kept) * cell + torch.sigmoid(taken) * torch.tanh(new)
-            output = torch.sigmoid(shown) * torch.tanh(cell)
+            output, cell = self._next(gates[:, place], output, cell)
             outputs.append(output)
         return torch.stack(outputs, dim=1)
+
+    def advance(self, values: Tensor, output: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the output and the cell after one more place."""
+        return self._next(self.inputs(values), output, cell)
+
+    def _next(self, gates: Tensor, output: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
+        taken, kept, new, shown = (gates + self.recurrent(output)).chunk(4, dim=1)
+        cell = torch.sigmoid(kept) * cell + torch.sigmoid(taken) * torch.tanh(new)
+        return torch.sigmoid(shown) * torch.tanh(cell), cell
 
 
 class LSTMModel(TextModel):

@@ -119,13 +119,13 @@ class Trainer:
             self.advance()
             if self.step % every and self.step < self.plan.steps:
                 continue
-            if checkpoint is not None:
-                keep(self, checkpoint)
             figure = None if held_out is None else evaluate(self.model, held_out)
             epsilon = self.plan.epsilon(self.step)
             seen.append(Progress(self.step, self.plan.steps, epsilon, figure, time.monotonic() - begin))
             if watch is not None:
                 watch(seen[-1])
+            if checkpoint is not None:
+                keep(self, checkpoint)
         self.model.eval()
         return seen
 
