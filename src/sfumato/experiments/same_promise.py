@@ -287,7 +287,7 @@ EXPERIMENT = Experiment(
             train=4000,
             test=1500,
             epsilons=(3.0, 6.0),
-            successes=(0.25, 0.5),
+            successes=(0.25,),
             draws=40,
             prior="frequency",
         ),

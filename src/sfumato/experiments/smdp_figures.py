@@ -253,7 +253,7 @@ EXPERIMENT = Experiment(
         "cpu": Config(
             data="wikitext",
             words=1000,
-            train=700,
+            train=500,
             test=200,
             digits=6,
             seeds=(0, 1, 2),

@@ -224,7 +224,7 @@ EXPERIMENT = Experiment(
             records=800,
             shadows=2,
             seeds=(0, 1, 2),
-            epsilons=(1.0, 2.0, 4.0, 8.0, 16.0, 32.0),
+            epsilons=(2.0, 4.0, 8.0, 16.0),
         ),
     },
     run=run,
