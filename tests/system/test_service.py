@@ -8,6 +8,8 @@ import random
 import re
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -425,6 +427,22 @@ def _the_end_is_gentle(plain: Setup) -> None:
         assert answer.result().endswith("data: [DONE]\n\n")
     assert plain.service.stop() == 0
     assert plain.service.events[-1]["event"] == "ended"
+
+
+def test_a_service_that_still_compiles_ends_when_asked(tmp_path: Path) -> None:
+    config = tmp_path / "sfumato.toml"
+    config.write_text('[mechanisms.slow]\nalgorithm = "tem"\nepsilon = 5.4321\n[anonymous]\nscopes = ["guarantee"]\n')
+    command = [sys.executable, "-m", "sfumato.cli.app", "serve", "--config", str(config), "--port", "0"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    try:
+        assert process.stderr is not None
+        while "compiling" not in process.stderr.readline():
+            assert process.poll() is None
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0
+    finally:
+        process.kill()
+        process.wait()
 
 
 def _reachable(service: RunningService) -> bool:

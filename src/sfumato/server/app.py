@@ -6,6 +6,7 @@ import secrets
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import anyio.to_thread
@@ -15,7 +16,8 @@ from sfumato import __version__
 from sfumato.ledger import Ledger
 from sfumato.server import chat, problems, routes_chat, routes_service, routes_texts
 from sfumato.server.buckets import Buckets, new_file
-from sfumato.server.catalogue import Catalogue
+from sfumato.server.catalogue import Catalogue, compiled
+from sfumato.server.configuration import read
 from sfumato.server.envelope import Envelope
 from sfumato.server.keys import Keyring
 from sfumato.server.metrics import Metrics
@@ -62,6 +64,15 @@ def create_state(
         ),
         Metrics(),
     )
+
+
+def application(config: str | Path) -> Envelope:
+    """Return the service as one ASGI application, for a server of your own or for tests.
+
+    ``sfumato serve`` does more: it runs several processes, keeps them running and bounds what connections may do.
+    """
+    settings = read(Path(config))
+    return create_app(create_state(settings, Catalogue(settings, compiled(settings))))
 
 
 def create_app(state: State, draining: Callable[[], bool] = lambda: False) -> Envelope:

@@ -35,6 +35,10 @@ class StartError(SfumatoError):
     """The service cannot start or go on."""
 
 
+class _AskedToEndError(BaseException):
+    """Raised where a long computation is to be given up."""
+
+
 @dataclass
 class _Worker:
     process: subprocess.Popen[bytes]
@@ -48,6 +52,7 @@ class Supervisor:
         self._settings = settings
         self._workers: list[_Worker] = []
         self._ending = False
+        self._preparing = False
         self._quick_deaths = 0
         self._figures = tempfile.mkdtemp(prefix="sfumato-metrics-")
 
@@ -57,9 +62,9 @@ class Supervisor:
         before = {number: signal.signal(number, self._end) for number in (signal.SIGTERM, signal.SIGINT)}
         try:
             with self._listening() as listening:
+                self._preparing = True
                 self._prepare()
-                if self._ending:
-                    return 0
+                self._preparing = False
                 self._parent, self._held = os.pipe()
                 self._ready_read, self._ready = os.pipe()
                 for _ in range(self._settings.server.workers):
@@ -67,7 +72,10 @@ class Supervisor:
                 self._wait_until_ready(listening)
                 self._watch(listening)
             return 0
+        except _AskedToEndError:
+            return 0
         finally:
+            self._preparing = False
             self._end_workers()
             shutil.rmtree(self._figures, ignore_errors=True)
             for number, handler in before.items():
@@ -146,6 +154,8 @@ class Supervisor:
 
     def _end(self, number: int, frame: FrameType | None) -> None:
         self._ending = True
+        if self._preparing:
+            raise _AskedToEndError
 
     def _end_workers(self) -> None:
         for worker in self._workers:

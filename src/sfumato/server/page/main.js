@@ -93,7 +93,6 @@ async function look(release = false) {
   if (!text.value.trim()) {
     byId("out").replaceChildren();
     byId("told").hidden = true;
-    say("");
     return;
   }
   try {
@@ -121,7 +120,7 @@ async function draw(signal) {
 
 function showFigures(found) {
   const rows = [
-    ["P(unchanged), mean", percent(found.unchanged), "of protected words, a share that stays as it is"],
+    ["P(unchanged), mean", percent(found.unchanged), "chance that a protected word stays as it is"],
     ["Expected distance", number(found.distance), "from a word to what comes out"],
     ["Certified epsilon", number(found.certified, 4), "for one word, computed from the table"],
     ["Document-level loss", documentLoss(found.document), "for the whole text, at most"],
@@ -274,7 +273,7 @@ async function takeFile(event) {
   changed();
 }
 
-text.addEventListener("input", changed);
+text.addEventListener("input", () => { say(""); changed(); });
 text.addEventListener("dragover", (event) => { event.preventDefault(); text.classList.add("over"); });
 text.addEventListener("dragleave", () => text.classList.remove("over"));
 text.addEventListener("drop", guardedDrop);
