@@ -25,6 +25,7 @@ ORDER = (
     "experiments/index.md",
     "accounting.md",
     "ledger.md",
+    "latent.md",
     "cli.md",
     "reference/index.md",
     "contributing.md",
