@@ -61,7 +61,7 @@ AG_EFFORT = Effort(
     user_clip=0.5,
     settings=TrainSettings(optimizer="sgd", learning_rate=4.0),
     plain_settings=TrainSettings(optimizer="adam", learning_rate=3e-2),
-    user_settings=TrainSettings(optimizer="adam", learning_rate=3e-2, local_rate=0.5, local_batch=4),
+    user_settings=TrainSettings(optimizer="sgd", learning_rate=2.0, local_rate=0.5, local_batch=4),
 )
 
 
