@@ -6,7 +6,7 @@ Nothing of the text is kept on the sanitizer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypeVar
@@ -30,9 +30,8 @@ from sfumato.sanitize.consistency import (
     with_consistency,
 )
 from sfumato.sanitize.identifiers import IdentifierReplacer
-from sfumato.space.metric import IndexArray
-from sfumato.text import Case, apply_case, case_of, without_accents
-from sfumato.text.spelling import Spelling
+from sfumato.sanitize.lookup import CASES, Lookup
+from sfumato.text import apply_case
 
 Table = TypeVar("Table")
 """A frame or a series of pandas or polars."""
@@ -54,7 +53,6 @@ _UNKNOWN_NOTES = {
     "keep": "Protected words outside the vocabulary are RELEASED AS THEY ARE, without any protection: names and numbers "
     "are often among them",
 }
-_CASES = (Case.LOWER, Case.TITLE, Case.UPPER)
 
 
 @dataclass(frozen=True)
@@ -99,22 +97,6 @@ class SanitizedBatch:
     texts: list[str] = field(repr=False)
     guarantee: Guarantee
     counts: Counts
-
-
-class _Lookup(dict[str, int]):
-    """Token -> packed (id, case), filled as tokens of one batch come up and thrown away with the batch."""
-
-    def __init__(self, find: Callable[[str], int], carry_case: bool) -> None:
-        super().__init__()
-        self._find = find
-        self._carry_case = carry_case
-
-    def __missing__(self, token: str) -> int:
-        position = self._find(token)
-        case = _CASES.index(case_of(token)) if self._carry_case else 0
-        code = (position + 1) * 4 + case
-        self[token] = code
-        return code
 
 
 class Sanitizer:
@@ -227,7 +209,7 @@ class Sanitizer:
         work = [_cut(document, mask, self.public_length) for document, mask in zip(documents, masks, strict=True)]
         chosen = [token for record in work for token in record.protected]
         counts = [len(record.protected) for record in work]
-        words, tally = self._replacements(Batch(chosen, *self._look_up(chosen), counts, first_record), key)
+        words, tally = self._replacements(Batch(chosen, *self._lookup.of(chosen), counts, first_record), key)
         done, start = [], 0
         for record, count in zip(work, counts, strict=True):
             done.append(record.rejoined(words[start : start + count]))
@@ -272,8 +254,9 @@ class Sanitizer:
     def _replacements(self, batch: Batch, key: RunKey | None) -> tuple[list[str], Counts]:
         drawn = draw(self.mechanism, batch, self.consistency, key)
         words: list[str] = self._spellings[drawn].tolist()
+        cases = batch.cases.tolist()
         for place in np.flatnonzero(batch.cases).tolist():
-            words[place] = apply_case(words[place], _CASES[batch.cases[place]])
+            words[place] = apply_case(words[place], CASES[cases[place]])
         unknown = np.flatnonzero(batch.ids == UNKNOWN)
         if self.oov in ("mask", "keep"):
             for place in unknown.tolist():
@@ -291,31 +274,18 @@ class Sanitizer:
         unchanged = int(np.count_nonzero(drawn[known] == batch.ids[known]))
         return words, Counts(len(words), 0, len(unknown) - numbers, unchanged)
 
-    def _look_up(self, tokens: list[str]) -> tuple[IndexArray, IndexArray]:
-        lookup = _Lookup(self._find, self.carry_case)
-        codes = np.fromiter(map(lookup.__getitem__, tokens), dtype=np.intp, count=len(tokens))
-        return (codes >> 2) - 1, codes & 3
-
-    def _find(self, token: str) -> int:
-        if self.digits is not None and token.isdecimal():
-            return UNKNOWN
-        index = self.mechanism.space.index
-        lower = token.lower()
-        position = index.get(lower, UNKNOWN)
-        if position == UNKNOWN and (token != lower or not token.isascii()):
-            position = index.get(token, index.get(without_accents(lower), UNKNOWN))
-        if position == UNKNOWN and self.oov == "spell":
-            near = self._spelling.nearest(lower)
-            return UNKNOWN if near is None else near
-        return position
-
     def position_of(self, token: str) -> int:
         """Return the word of the space that a token goes through the mechanism as, or :data:`UNKNOWN`."""
-        return self._find(token)
+        return self._lookup.find(token)
 
     @cached_property
-    def _spelling(self) -> Spelling:
-        return Spelling(self.mechanism.space.words)
+    def _lookup(self) -> Lookup:
+        return Lookup(
+            self.mechanism.space,
+            carry_case=self.carry_case,
+            spell=self.oov == "spell",
+            numbers_apart=self.digits is not None,
+        )
 
     @cached_property
     def _spellings(self) -> npt.NDArray[np.object_]:

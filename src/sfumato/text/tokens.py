@@ -76,7 +76,8 @@ _LOOKS_LIKE_ADDRESS = re.compile(r"@|://|[Ww]{3}\.")
 
 def pieces(text: str) -> list[str]:
     """Return gap, token, gap, ..., token, gap: tokens are at the odd places and joining restores the text."""
-    if _LOOKS_LIKE_ADDRESS.search(text):
+    # Three looks for a fixed string are far quicker than one for an expression, and nearly every text passes them.
+    if ("@" in text or "://" in text or "w." in text or "W." in text) and _LOOKS_LIKE_ADDRESS.search(text):
         return _ADDRESSES_TOO.split(text)
     return (_ASCII_PIECES if text.isascii() else _PIECES).split(text)
 
