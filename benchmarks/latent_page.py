@@ -90,9 +90,9 @@ def figures(data: Row) -> list[str]:
         f"Accuracy in per cent, mean and 95 % t-interval over seeds ({data['without_noise'][0]['seeds']} for whole vectors, "
         f"{data['without_noise'][1]['seeds']} for one direction), at delta {data['config']['delta']:g}. IMDB: {counts['imdb']:,} "
         f"reviews, a fifth of them for testing, split anew for each seed; SST-2: {counts['sst2_train']:,} and "
-        f"{counts['sst2_dev']}. The encoder is all-MiniLM-L6-v2 on the first {data['word_pieces']} word pieces. \"One direction\" "
-        "maps its 384 numbers to one with a public classifier, fitted on other reviews (Rotten Tomatoes for IMDB, IMDB for "
-        "SST-2); so is the clipping norm, the median of the public vectors. Test queries are noised too, except under \"asked at "
+        f"{counts['sst2_dev']}. The encoder is all-MiniLM-L6-v2 on the first {data['word_pieces']} word pieces. "
+        "\"One direction\" maps its 384 numbers to one with a public classifier, fitted on other reviews "
+        "(Rotten Tomatoes for IMDB, IMDB for SST-2); so is the clipping norm, the median of the public vectors. Test queries are noised too, except under \"asked at "
         "home\", where the owner fetches the head.",
         "",
         f"Without any noise: {best}.",
@@ -150,12 +150,12 @@ def server(data: Row) -> list[str]:
     return [
         "### The server",
         "",
-        f"{data['clients']} clients at once over the loopback, {data['dimension']} numbers a vector, every batch flushed to the disk "
-        f"before it is acknowledged; best of {data['rounds']} rounds:",
+        f"{data['clients']} clients at once over the loopback, {data['dimension']} numbers a vector, every batch flushed to the "
+        f"disk before it is acknowledged; best of {data['rounds']} rounds:",
         "",
         *table(["vectors in a request", "vectors per second", "median ms", "99 % ms"], rows),
-        f"{data['clients']} clients of this library, which also clip, draw cryptographic noise and write JSON on the same machine: "
-        f"{whole['vectors_per_second']:,.0f} vectors per second.",
+        f"{data['clients']} clients of this library, which also clip, draw cryptographic noise and write JSON on the same "
+        f"machine: {whole['vectors_per_second']:,.0f} vectors per second.",
         "",
         f"{data['machine']}, commit {data['commit']}; `benchmarks/latent_service.py`.",
         "",
