@@ -88,12 +88,14 @@ def figures(data: Row) -> list[str]:
     )
     lines = [
         f"Accuracy in per cent, mean and 95 % t-interval over seeds ({data['without_noise'][0]['seeds']} for whole vectors, "
-        f"{data['without_noise'][1]['seeds']} for one direction), at delta {data['config']['delta']:g}. IMDB: {counts['imdb']:,} "
-        f"reviews, a fifth of them for testing, split anew for each seed; SST-2: {counts['sst2_train']:,} and "
-        f"{counts['sst2_dev']}. The encoder is all-MiniLM-L6-v2 on the first {data['word_pieces']} word pieces. "
-        "\"One direction\" maps its 384 numbers to one with a public classifier, fitted on other reviews "
-        "(Rotten Tomatoes for IMDB, IMDB for SST-2); so is the clipping norm, the median of the public vectors. Test queries are noised too, except under \"asked at "
-        "home\", where the owner fetches the head.",
+        f"{data['without_noise'][1]['seeds']} for one direction), at delta {data['config']['delta']:g}.",
+        "",
+        f"- IMDB: {counts['imdb']:,} reviews, a fifth of them for testing, split anew for each seed. SST-2: "
+        f"{counts['sst2_train']:,} and {counts['sst2_dev']} sentences.",
+        f"- The encoder is all-MiniLM-L6-v2, frozen, on the first {data['word_pieces']} word pieces: 384 numbers.",
+        '- "One direction" maps them to one number with a classifier fitted on other, public reviews (Rotten Tomatoes for IMDB, '
+        "IMDB for SST-2). The clipping norm is the median norm of those public vectors.",
+        '- Test queries are noised like everything else, except under "asked at home", where the owner fetches the head.',
         "",
         f"Without any noise: {best}.",
         "",
