@@ -8,12 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sfumato.audit.prior import Prior
 from sfumato.experiments import Run, experiment, experiments, load_result
 from sfumato.experiments.base import Line
 from sfumato.experiments.data import load_texts, synthetic
 from sfumato.experiments.estimates import clearly_above, estimate
-from sfumato.experiments.subjects import Subject, bisected, certified
+from sfumato.experiments.riecker_tables import mean_vectors
+from sfumato.experiments.subjects import Subject, attack_success, bisected, certified, compiled
 from sfumato.foundation.errors import DataError, ParameterError
+from sfumato.mechanism.vector import VectorMechanism
 from sfumato.space import Space
 
 SHARED = Path(__file__).resolve().parents[4] / "shared" / "data"
@@ -79,6 +82,25 @@ def test_mechanisms_are_brought_to_the_same_certified_epsilon() -> None:
     assert nominal < 2.9 < found <= 3.0
 
 
+def test_a_mechanism_that_does_not_exist_at_an_epsilon_is_left_out() -> None:
+    assert compiled(Subject("Gumbel", "truncated-gumbel"), SPACE, 1.0) is None
+
+
+def test_an_attacker_is_never_worse_than_one_who_does_not_look() -> None:
+    drowned = compiled(Subject("Laplace", "laplace"), SPACE, 0.01)
+    assert drowned is not None
+    prior = Prior(np.array([0.5, *[0.5 / 119] * 119]), "one word is half of all")
+    assert attack_success(drowned, prior, draws=4) >= 0.5
+
+
+def test_means_of_vectors_without_noise_are_means_of_word_vectors() -> None:
+    quiet = Subject("Laplace", "laplace", {"mapping": "none"}).compile(SPACE, 1e6)
+    assert isinstance(quiet, VectorMechanism)
+    (found,) = mean_vectors(quiet, [f"{SPACE.words[3]} {SPACE.words[5]}"], seed=0)
+    words = quiet.field.locations[SPACE.points[[3, 5]]]
+    np.testing.assert_allclose(found, words.mean(axis=0), atol=1e-2)
+
+
 def test_bisection_finds_the_target() -> None:
     place, value = bisected(lambda x: x / (1 + x), 0.25, 4.0)
     assert value == pytest.approx(0.25, rel=0.02)
@@ -96,7 +118,7 @@ def test_made_up_sentences_have_what_attacks_look_for() -> None:
 
 
 @pytest.mark.skipif(not SHARED.exists(), reason="the data files are not beside the project")
-@pytest.mark.parametrize(("name", "classes"), [("sst2", 2), ("ag-news", 4), ("nps-chat", 5)])
+@pytest.mark.parametrize(("name", "classes"), [("sst2", 2), ("ag-news", 4), ("nps-chat", 5), ("wikitext", 1)])
 def test_data_files_are_read(name: str, classes: int) -> None:
     texts = load_texts(name, SPACE, SHARED, 300, seed=1)
     assert len(texts.texts) == 300
