@@ -108,6 +108,11 @@ def test_missing_files(program: Program, tmp_path: Path, tiny_space: Path) -> No
         (("--max-record-chars", "0"), "max-record-chars"),
         (("--colour",), "No such option"),
         (("-c", "text"), "must not name a column twice"),
+        (("--option", "epsilon=1"), "epsilon is given with --epsilon"),
+        (("--option", "threads=-2"), "threads must be a whole number"),
+        (("--option", "row_memory=0"), "row_memory must be a whole number"),
+        (("--digits", "0"), "digits must be greater than 0"),
+        (("--public-length", "1000000000"), "public_length must be a whole number of words, 1 to 100,000"),
     ],
 )
 def test_options(program: Program, tmp_path: Path, tiny_space: Path, options: tuple[str, ...], message: str) -> None:
@@ -130,6 +135,7 @@ def test_outputs_that_cannot_be(program: Program, tmp_path: Path, tiny_space: Pa
         (tmp_path / "new.csv", (), "new.csv.guarantee.json exists"),
         (tmp_path, ("--force",), "is not a regular file"),
         (tmp_path / "b.csv", ("--guarantee", source, "--force"), "is one of the inputs"),
+        (tmp_path / "b.xlsx", (), "outputs named .xlsx are not written"),
         (tmp_path / "b.csv", ("--guarantee", tmp_path / "b.csv"), "cannot be the same file"),
     ):
         given = ("privatize", source, "-c", "text", "-o", target, "-s", tiny_space, *options)

@@ -42,6 +42,31 @@ def test_nothing_is_fetched_while_running(tmp_path: Path, tiny_space: Path) -> N
     assert target.exists()
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("explain", ""), "explain takes one word"),
+        (("explain", "cold rain"), "explain takes one word, and this text has 2"),
+        (("compare", ""), "holds no word"),
+        (("compare", "?!"), "holds no word"),
+        (("explain", "cold", "--option", "colour=red"), "its options are beta, epsilon, gamma, inputs, outputs"),
+        (("privatize",), "(see sfumato privatize --help)"),
+        (("space", "get"), "(see sfumato space get --help)"),
+    ],
+)
+def test_commands_say_what_they_take(program: Program, arguments: tuple[str, ...], message: str) -> None:
+    outcome = program(*arguments)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert message in outcome.err
+    assert outcome.err.count("\n") == 1
+
+
+def test_what_is_to_be_copied_is_shown_whole(program: Program) -> None:
+    """A table that is too narrow cuts its cells off; digests and options must not be cut."""
+    assert "…" not in program("mechanisms").out
+    assert "…" not in program("space", "info", "--space-words", "50").out
+
+
 @pytest.mark.parametrize("value", ["False", "false", "no", "0"])
 @pytest.mark.parametrize("flag", ["--force", "--show-samples", "--allow-unsound", "--quiet"])
 def test_a_flag_takes_no_value(program: Program, tmp_path: Path, tiny_space: Path, flag: str, value: str) -> None:

@@ -117,7 +117,9 @@ def _outcome(error: BaseException) -> tuple[int, str]:
     if isinstance(error, SfumatoError):
         return USAGE, str(error)
     if isinstance(error, _USAGE_ERRORS):
-        return USAGE, f"{error.format_message()} (see sfumato --help)"  # type: ignore[attr-defined]
+        context = getattr(error, "ctx", None)
+        command = "sfumato" if context is None else context.command_path
+        return USAGE, f"{error.format_message()} (see {command} --help)"  # type: ignore[attr-defined]
     if isinstance(error, (KeyboardInterrupt, typer.Abort)):
         return INTERRUPTED, "interrupted"
     if isinstance(error, _Terminated):

@@ -15,6 +15,7 @@ from sfumato.foundation.errors import CertificationError, ParameterError
 from sfumato.foundation.randomness import RunKey
 from sfumato.foundation.registry import entries, entry
 from sfumato.mechanism.base import Mechanism
+from sfumato.policy import Document
 
 _DEFAULT = "tem:published,tem:calibrated,tem:best,santext:published"
 
@@ -39,6 +40,8 @@ def compare_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Put a text through several mechanisms, with certified epsilon, P(unchanged) and expected distance."""
+    if not Document(text).tokens:
+        raise ParameterError("the text holds no word that could be replaced; give a sentence, in quotes")
     found: list[tuple[str, Mechanism]] = []
     refused: dict[str, str] = {}
     for name in _names(names, allow_unsound):

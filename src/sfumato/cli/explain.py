@@ -40,7 +40,12 @@ def explain(
         mechanism, epsilon, neighbour_loss, tuning, space, space_words, keep, tuple(option or ()), allow_unsound
     )
     require_one_of(OUT_OF_VOCABULARY, oov=oov)
-    if not bool(request.policy().protects(Document(word)).any()):
+    document = Document(word)
+    if len(document.tokens) != 1:
+        raise ParameterError(
+            f"explain takes one word, and this text has {len(document.tokens)}; see what becomes of a text with: sfumato compare"
+        )
+    if not bool(request.policy().protects(document).any()):
         output_console().print("The word is kept: it is released as it is, without any protection.")
         return
     with CompileProgress() as progress:

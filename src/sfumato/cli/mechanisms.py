@@ -42,9 +42,10 @@ def mechanisms(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
-    for name in ("name", "guarantee", "sound", "summary", "options"):
+    for name in ("name", "guarantee", "sound", "summary and options"):
         table.add_column(name, no_wrap=name in ("name", "guarantee", "sound"))
     for entry in entries():
         options = ", ".join(f"{name}={value}" for name, value in _options(entry).items())
-        table.add_row(entry.name, entry.guarantee_kind, "yes" if entry.sound else "NO", entry.summary, options)
+        described = f"{entry.summary}\n{options}\n" if options else f"{entry.summary}\n"
+        table.add_row(entry.name, entry.guarantee_kind, "yes" if entry.sound else "NO", described)
     output_console().print(table)

@@ -19,15 +19,16 @@ from sfumato.cli.running import Job, Run
 from sfumato.cli.starting import Start
 from sfumato.cli.subjects import Payment
 from sfumato.cli.summary import print_summary
-from sfumato.foundation.checks import gather, require_count, require_one_of
+from sfumato.foundation.checks import gather, require_count, require_epsilon, require_one_of
 from sfumato.foundation.errors import DataError, ParameterError
 from sfumato.mechanism.digits import digits
 from sfumato.sanitize import Sanitizer
 from sfumato.sanitize.consistency import Consistency
 from sfumato.sanitize.identifiers import IdentifierReplacer
-from sfumato.sanitize.sanitizer import OUT_OF_VOCABULARY
+from sfumato.sanitize.sanitizer import OUT_OF_VOCABULARY, require_public_length
 from sfumato.scale import FORMATS, ReadOptions, checked_target, format_of
 from sfumato.scale.compression import compression_of
+from sfumato.scale.formats import require_no_foreign_name
 from sfumato.scale.inputs import inputs_of, several
 
 PIPE = "-"
@@ -196,7 +197,8 @@ def privatize(
     gather(
         lambda: require_one_of(OUT_OF_VOCABULARY, oov=oov),
         lambda: require_one_of(tuple(Consistency), consistency=consistency),
-        lambda: require_count(public_length=public_length) if public_length is not None else None,
+        lambda: require_public_length(public_length),
+        lambda: require_epsilon(digits=digit_epsilon) if digit_epsilon is not None else None,
         lambda: require_count(workers=workers),
     )
     by_digit = None if digit_epsilon is None else digits(epsilon=digit_epsilon)
@@ -256,6 +258,8 @@ def _jobs(source: str, output: str, file_format: str, guarantee: Path | None, re
                 f"the format of the input cannot be told from a name; give --format, one of {', '.join(FORMATS)}"
             )
         source_format = found
+    if target_format is None and file_format == "auto":
+        require_no_foreign_name(output)
     inputs = () if source_path is None else (source_path,)
     target = None
     if output != PIPE:

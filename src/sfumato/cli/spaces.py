@@ -104,6 +104,8 @@ def info(
     from rich.table import Table
 
     table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_column()
+    table.add_column(overflow="fold")
     for fact, value in facts.items():
         shown = f"{value:,}" if isinstance(value, int) else f"{value:.6g}" if isinstance(value, float) else str(value)
         table.add_row(fact.replace("_", " "), shown)

@@ -22,6 +22,8 @@ HEAD_BITS = 10
 BLOCK = 16
 _BATCH_CELLS = 400_000
 _TAILS_AT_ONCE = 4096
+_SEARCHED_AT_ONCE = 16384
+_SHORT = 16
 
 
 @dataclass(frozen=True)
@@ -113,14 +115,35 @@ def head_cutoff(totals: UInt64Array) -> UInt64Array:
 def _first_above(
     sums: UInt64Array, low: npt.NDArray[np.int64], high: npt.NDArray[np.int64], numbers: UInt64Array
 ) -> npt.NDArray[np.int64]:
-    """Return the first place in [low, high) whose sum is above the number, or the last place: binary search, all at once."""
-    low, high = low.copy(), high - 1
-    for _ in range(int((high - low).max(initial=0)).bit_length()):
-        middle = (low + high) >> 1
-        above = sums[middle] > numbers
-        np.copyto(high, middle, where=above)
-        np.copyto(low, np.minimum(middle + 1, high), where=~above)
-    return low
+    """Return the first place in [low, high) whose sum is above the number, or the last place.
+
+    Binary search, for some thousands at a time, which stay in the cache; long ranges are searched apart from short ones,
+    which are done after fewer steps.
+    """
+    found = np.empty(len(low), dtype=np.int64)
+    for start in range(0, len(low), _SEARCHED_AT_ONCE):
+        part = slice(start, start + _SEARCHED_AT_ONCE)
+        lengths = high[part] - low[part]
+        short = lengths <= _SHORT
+        if short.all() or not short.any():
+            found[part] = _search(sums, low[part], high[part] - 1, numbers[part])
+            continue
+        for places in (start + np.flatnonzero(short), start + np.flatnonzero(~short)):
+            found[places] = _search(sums, low[places], high[places] - 1, numbers[places])
+    return found
+
+
+def _search(
+    sums: UInt64Array, low: npt.NDArray[np.int64], last: npt.NDArray[np.int64], numbers: UInt64Array
+) -> npt.NDArray[np.int64]:
+    """Go forward by halving steps for as long as the sum before the place stepped on is not above the number."""
+    place = low.copy()
+    probe = np.empty_like(place)
+    for bit in reversed(range(int((last - low).max(initial=0)).bit_length())):
+        np.add(place, (1 << bit) - 1, out=probe)
+        np.minimum(probe, last, out=probe)
+        np.add(place, 1 << bit, out=place, where=sums.take(probe) <= numbers)
+    return np.minimum(place, last, out=place)
 
 
 class RowStore:

@@ -25,6 +25,10 @@ _SUFFIXES = {
     ".pq": "parquet",
     ".txt": "txt",
 }
+_FOREIGN = (
+    ".xlsx", ".xls", ".ods", ".docx", ".doc", ".odt", ".rtf", ".pdf", ".html", ".htm", ".xml", ".json", ".yaml", ".yml",
+    ".arrow", ".feather", ".avro", ".orc", ".db", ".sqlite", ".zip", ".bz2", ".xz",
+)  # fmt: skip
 _DELIMITERS = {"csv": ",", "tsv": "\t"}
 
 
@@ -35,6 +39,22 @@ def format_of(name: str | Path) -> str | None:
     ('csv', 'jsonl', None)
     """
     return _SUFFIXES.get(plain_name(name).suffix.lower())
+
+
+def require_no_foreign_name(name: str | Path) -> None:
+    """An output's name does not promise a format that is not written; a name without a known ending may be any.
+
+    >>> require_no_foreign_name("safe.xlsx")
+    Traceback (most recent call last):
+        ...
+    sfumato.foundation.errors.DataError: outputs named .xlsx are not written; choose a name that ends with .csv, .tsv, .jsonl, \
+.parquet or .txt
+    """
+    suffix = Path(name).suffix.lower()
+    if suffix in _FOREIGN:
+        raise DataError(
+            f"outputs named {suffix} are not written; choose a name that ends with .csv, .tsv, .jsonl, .parquet or .txt"
+        )
 
 
 def open_reader(stream: BinaryIO, name: str, options: ReadOptions, total: int | None = None) -> Reader:
