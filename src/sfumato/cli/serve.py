@@ -21,9 +21,12 @@ def serve(
     ] = None,
     host: Annotated[str | None, typer.Option("--host", metavar="ADDRESS", help="Listen there instead.")] = None,
     port: Annotated[
-        int | None, typer.Option("--port", metavar="N", min=0, max=65535, help="Listen there instead; 0 takes a free one.")
+        int | None,
+        typer.Option("--port", metavar="N", min=0, max=65535, help="Listen there instead; 0 takes a free one."),
     ] = None,
-    workers: Annotated[int | None, typer.Option("--workers", metavar="N", min=1, help="So many processes instead.")] = None,
+    workers: Annotated[
+        int | None, typer.Option("--workers", metavar="N", min=1, help="So many processes instead.")
+    ] = None,
 ) -> None:
     """Serve the HTTP interface and the page.
 
@@ -50,7 +53,9 @@ def serve(
     if check:
         typer.echo(f"{config.name}: no problems")
         return
-    changed = {name: value for name, value in (("host", host), ("port", port), ("workers", workers)) if value is not None}
+    changed = {
+        name: value for name, value in (("host", host), ("port", port), ("workers", workers)) if value is not None
+    }
     settings = settings.model_copy(update={"server": settings.server.model_copy(update=changed)})
     from sfumato.server.supervisor import serve as run
 
@@ -63,4 +68,6 @@ def _print_new_key(name: str) -> None:
     made = new_key(name)
     typer.echo(f"The key, which is shown only now:\n\n    {made.key}\n")
     typer.echo("For the settings, which hold only its hash:\n")
-    typer.echo(f'[[keys]]\nid = "{name}"\nhash = "{made.hash}"\nscopes = ["privatize", "explain", "guarantee", "budget"]')
+    typer.echo(
+        f'[[keys]]\nid = "{name}"\nhash = "{made.hash}"\nscopes = ["privatize", "explain", "guarantee", "budget"]'
+    )
