@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 
 import sfumato
-from sfumato.audit.lower_bounds import share_at_least, share_at_most
+from sfumato.audit.vectors import audit_vectors
 from sfumato.foundation.randomness import RunKey, Source, SystemSource
 from sfumato.latent.calibration import release_once, several_releases
 from sfumato.latent.encoders.words import WordMeanEncoder
 from sfumato.latent.plan import NoisePlan
 from sfumato.latent.published import as_published
-from sfumato.latent.release import release
 from sfumato.latent.vectors import clip, greatest_distance
 
 PAIR = ["a warm, wonderful and moving film", "dull, cold and far too long"]
@@ -32,28 +29,12 @@ def vectors() -> np.ndarray:
     return (found - found.mean(axis=0))[:, :WIDTH] * 100
 
 
-def epsilon_at_least(vectors: np.ndarray, plan: NoisePlan, source: Source, together: int = 1) -> float:
-    """Return a lower bound on epsilon from the best test between two sentences, with confidence 1 - 4e-6 at least."""
-    far = clip(vectors, plan.clip, plan.norm)
-    direction = (far[1] - far[0]) / np.linalg.norm(far[1] - far[0])
-    scores = []
-    for place in (0, 1):
-        # Noise is independent of the vector: one sentence many times is one batch.
-        drawn = np.zeros(DRAWS)
-        for _ in range(together):
-            drawn += release(np.repeat(vectors[place][None], DRAWS, axis=0), plan, source) @ direction
-        scores.append(drawn)
-    # The threshold is chosen on one half and counted on the other.
-    half = DRAWS // 2
-    candidates = np.quantile(scores[1][:half], np.linspace(0.02, 0.9, 40))
-
-    def bound(low: np.ndarray, high: np.ndarray, at: float) -> float:
-        hits = share_at_least(int((high > at).sum()), len(high), CONFIDENCE)
-        alarms = share_at_most(int((low > at).sum()), len(low), CONFIDENCE)
-        return math.log((hits - plan.delta) / alarms) if hits > plan.delta else -math.inf
-
-    best = max(candidates, key=lambda at: bound(scores[0][:half], scores[1][:half], at))
-    return bound(scores[0][half:], scores[1][half:], best)
+def epsilon_at_least(vectors: np.ndarray, plan: NoisePlan, source: Source) -> float:
+    """Return a lower bound on epsilon from the best test between two sentences."""
+    result = audit_vectors(plan, vectors[0], vectors[1], draws=DRAWS // 2, confidence=CONFIDENCE, source=source)
+    assert result.claimed == plan.epsilon()
+    assert result.refuted == (result.lower_bound > result.claimed)
+    return result.lower_bound
 
 
 @pytest.mark.parametrize("distribution", ["gaussian", "laplace", "discrete"])
@@ -89,7 +70,7 @@ def test_the_system_source_keeps_the_promise_too(vectors: np.ndarray) -> None:
 
 def test_several_releases_together_stay_below_the_claim(vectors: np.ndarray) -> None:
     plan = several_releases(6, epsilon=2.0, clip=1.0, dimension=WIDTH, delta=1e-3)
-    measured = epsilon_at_least(vectors, plan, RunKey.from_seed(32).record(0), together=6)
+    measured = epsilon_at_least(vectors, plan, RunKey.from_seed(32).record(0))
     assert 0.7 < measured <= 2.0
 
 
@@ -98,7 +79,7 @@ def test_the_published_accounting_is_refuted_by_the_same_test(vectors: np.ndarra
     claim = as_published(
         epsilon=1.0, clip=1.0, dimension=WIDTH, rate=0.1, steps=100, delta=1e-3, allow_unsound=True
     ).noise
-    measured = epsilon_at_least(vectors, claim, RunKey.from_seed(33).record(0), together=10)
+    measured = epsilon_at_least(vectors, claim, RunKey.from_seed(33).record(0))
     assert measured > 2.0
     assert measured <= claim.epsilon()
 
