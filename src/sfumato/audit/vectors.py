@@ -12,7 +12,8 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.audit.lower_bounds import AuditResult, share_at_least, share_at_most
+from sfumato.audit.intervals import share_at_least, share_at_most
+from sfumato.audit.lower_bounds import AuditResult
 from sfumato.foundation.checks import gather, require_count, require_probability
 from sfumato.foundation.errors import DataError
 from sfumato.foundation.randomness import Source, SystemSource
