@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import os
-import shutil
-import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 pytest.importorskip("fastapi", reason="the extra 'server' is not installed")
 pytest.importorskip("uvicorn", reason="the extra 'server' is not installed")
-playwright_api = pytest.importorskip("playwright.sync_api", reason="the extra 'system' is not installed")
-axe_module = pytest.importorskip("axe_playwright_python.sync_playwright", reason="the extra 'system' is not installed")
+pytest.importorskip("playwright.sync_api", reason="the extra 'system' is not installed")
+pytest.importorskip("axe_playwright_python.sync_playwright", reason="the extra 'system' is not installed")
 
-from server_support import SMALL, RunningService, running  # noqa: E402
+from page_support import CHROMIUM, Opened, chromium, image
+from server_support import SMALL, RunningService, running
 
-CHROMIUM = shutil.which("chromium")
-IMAGES = Path(__file__).resolve().parents[2] / "docs" / "images"
 TEXT = "I saw the doctor on Monday because my heart was weak, and she told me to rest for two weeks."
-OPTIONS = {"runOnly": {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}}
 CONFIG = (
     SMALL.replace("words = 600", "words = 2000")
     + """
@@ -69,49 +64,8 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    with playwright_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
-        )
+    with chromium() as browser:
         yield browser
-        browser.close()
-
-
-class Opened:
-    """The page, with everything it asked for and complained about."""
-
-    def __init__(self, browser: Any, service: RunningService, **context: Any) -> None:
-        self.context = browser.new_context(**context)
-        self.page = self.context.new_page()
-        self.page.set_default_timeout(20_000)
-        self.complaints: list[str] = []
-        self.asked: list[str] = []
-        self.page.on("console", lambda message: message.type == "error" and self.complaints.append(message.text))
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.on("request", lambda request: self.asked.append(request.url))
-        self.origin = service.url
-        self.page.goto(service.url + "/")
-        self.until("document.querySelector('#mechanism').options.length > 0")
-
-    def until(self, condition: str, argument: Any = None) -> None:
-        """Wait for a condition; the browser's own way to wait would need what the page's content policy forbids."""
-        deadline = time.monotonic() + 20
-        while not self.page.evaluate(condition, argument):
-            assert time.monotonic() < deadline, condition
-            self.page.wait_for_timeout(30)
-
-    def type(self, text: str = TEXT) -> None:
-        self.page.fill("#text", text)
-        self.until("n => document.querySelectorAll('#out .word').length === n", len(text.split()))
-        self.until("!document.querySelector('#copy').disabled")
-
-    def figure(self, name: str, panel: str = "#figures") -> str:
-        named = self.page.locator(f"{panel} div", has=self.page.locator("dt", has_text=name))
-        return str(named.locator("dd").first.inner_text())
-
-    def violations(self) -> list[str]:
-        results = axe_module.Axe().run(self.page, options=OPTIONS)
-        return [f"{one['id']}: {one['help']}" for one in results.response["violations"]]
 
 
 @pytest.fixture
@@ -123,16 +77,16 @@ def opened(browser: Any, service: RunningService) -> Iterator[Opened]:
     one.context.close()
 
 
-def _image(opened: Opened, name: str, **options: Any) -> None:
-    """Write a screenshot of the documentation, where that is asked for; take it in any case."""
-    taken = opened.page.screenshot(**options)
-    assert taken.startswith(b"\x89PNG")
-    if os.environ.get("SFUMATO_WRITE_IMAGES"):
-        (IMAGES / f"{name}.png").write_bytes(taken)
+def slide(opened: Opened, place: int) -> None:
+    opened.page.evaluate(
+        "place => { const e = document.querySelector('#epsilon'); e.value = place;"
+        " e.dispatchEvent(new Event('input', {bubbles: true})); }",
+        place,
+    )
 
 
 def test_typing_shows_how_each_word_changed(opened: Opened) -> None:
-    opened.type()
+    opened.type(TEXT)
     words = opened.page.locator("#out .word")
     assert words.count() == len(TEXT.split())
     labels = [words.nth(place).get_attribute("aria-label") for place in range(words.count())]
@@ -142,7 +96,9 @@ def test_typing_shows_how_each_word_changed(opened: Opened) -> None:
     assert "odds between any two protected words" in opened.page.inner_text("#promise")
     assert opened.page.inner_text("#promise-text").startswith("For a whole record")
     assert opened.violations() == []
-    _image(opened, "page-try", full_page=True)
+    slide(opened, 1)
+    opened.until("document.querySelectorAll('#out .word.changed').length > 4")
+    image(opened, "page-try", full_page=True)
 
 
 def test_hovering_shows_candidates_with_probabilities(opened: Opened) -> None:
@@ -155,20 +111,16 @@ def test_hovering_shows_candidates_with_probabilities(opened: Opened) -> None:
     assert len(shares) == 9
     assert sum(shares) == pytest.approx(100, abs=0.5)
     assert opened.violations() == []
-    _image(opened, "page-candidates", clip={"x": 0, "y": 0, "width": 1200, "height": 720})
+    image(opened, "page-candidates", clip={"x": 0, "y": 0, "width": 1200, "height": 720})
     opened.page.keyboard.press("Escape")
     card.wait_for(state="hidden")
 
 
 def test_sliding_changes_the_figures_at_once(opened: Opened) -> None:
-    opened.type()
+    opened.type(TEXT)
     shares = []
     for place in range(4):
-        opened.page.evaluate(
-            "place => { const e = document.querySelector('#epsilon'); e.value = place;"
-            " e.dispatchEvent(new Event('input', {bubbles: true})); }",
-            place,
-        )
+        slide(opened, place)
         wanted = ("1", "3", "6", "12")[place]
         assert opened.page.inner_text("#epsilon-value") == wanted
         opened.until(
@@ -193,7 +145,7 @@ def test_policy_and_tuning_are_chosen(opened: Opened) -> None:
 
 
 def test_two_mechanisms_side_by_side(opened: Opened) -> None:
-    opened.type()
+    opened.type(TEXT)
     opened.page.click("#tab-compare")
     opened.page.select_option("#left", label="everyday · best · ε 3")
     opened.page.select_option("#right", label="groups · ε 4")
@@ -205,7 +157,7 @@ def test_two_mechanisms_side_by_side(opened: Opened) -> None:
     for side in ("left", "right"):
         assert opened.page.locator(f"#{side}-out .word").count() == len(TEXT.split())
     assert opened.violations() == []
-    _image(opened, "page-compare")
+    image(opened, "page-compare")
 
 
 def test_audit_tells_what_the_best_attacker_guesses(opened: Opened) -> None:
@@ -220,7 +172,7 @@ def test_audit_tells_what_the_best_attacker_guesses(opened: Opened) -> None:
     opened.until("!document.querySelector('#attack').textContent.includes(' " + f"{near:.1f}" + " %')")
     assert float(opened.figure("Bayes attack", "#audit-figures").split()[0]) < near
     assert opened.violations() == []
-    _image(opened, "page-audit")
+    image(opened, "page-audit")
 
 
 def test_dark_mode(browser: Any, service: RunningService) -> None:
@@ -228,9 +180,9 @@ def test_dark_mode(browser: Any, service: RunningService) -> None:
     light = "rgb(246, 242, 234)"
     colour = "getComputedStyle(document.documentElement).backgroundColor"
     assert dark.page.evaluate(colour) != light
-    dark.type()
+    dark.type(TEXT)
     assert dark.violations() == []
-    _image(dark, "page-dark")
+    image(dark, "page-dark")
     dark.page.click("#theme")
     assert dark.page.evaluate(colour) == light
     dark.page.click("#theme")
@@ -241,7 +193,7 @@ def test_dark_mode(browser: Any, service: RunningService) -> None:
 
 def test_phone_width(browser: Any, service: RunningService) -> None:
     phone = Opened(browser, service, viewport={"width": 360, "height": 740}, is_mobile=True, has_touch=True)
-    phone.type()
+    phone.type(TEXT)
     assert phone.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
     phone.page.tap("#out .word >> nth=3")
     card = phone.page.locator("#card")
@@ -250,7 +202,7 @@ def test_phone_width(browser: Any, service: RunningService) -> None:
     assert box["x"] >= 0
     assert box["x"] + box["width"] <= 360
     assert phone.violations() == []
-    _image(phone, "page-phone")
+    image(phone, "page-phone")
     assert phone.complaints == []
     phone.context.close()
 
@@ -302,7 +254,8 @@ def test_a_dropped_file_is_read(opened: Opened) -> None:
         """() => {
           const data = new DataTransfer();
           data.items.add(new File(["good food"], "note.txt", {type: "text/plain"}));
-          document.querySelector("#text").dispatchEvent(new DragEvent("drop", {dataTransfer: data, bubbles: true, cancelable: true}));
+          const drop = new DragEvent("drop", {dataTransfer: data, bubbles: true, cancelable: true});
+          document.querySelector("#text").dispatchEvent(drop);
         }"""
     )
     opened.until("document.querySelectorAll('#out .word').length === 2")

@@ -115,7 +115,7 @@ async function draw(signal) {
   state.released = answer.results[0];
   render(byId("out"), state.explained, state.released);
   byId("copy").disabled = false;
-  say(answer.charge ? `Charged ${answer.charge.amount}.` : "");
+  say(answer.charge ? `Charged ${number(answer.charge.amount, 4)}.` : "");
 }
 
 function showFigures(found) {
@@ -126,11 +126,11 @@ function showFigures(found) {
     ["Document-level loss", documentLoss(found.document), "for the whole text, at most"],
     ["Protected words", String(found.protected), "are drawn anew"],
   ];
-  if (found.price !== null) rows.push(["Price of a release", found.price, "from the budget"]);
+  if (found.price !== null) rows.push(["Price of a release", number(found.price, 4), "from the budget"]);
   figures(byId("figures"), rows);
   byId("told").hidden = false;
   speak(`${percent(found.unchanged)} of protected words stay. Certified epsilon ${number(found.certified, 4)}.`);
-  byId("draw").textContent = found.price === null ? "Draw" : `Release for ${found.price}`;
+  byId("draw").textContent = found.price === null ? "Draw" : `Release for ${number(found.price, 4)}`;
   const statement = found.guarantee.statement;
   const end = statement.indexOf(" Not hidden,");
   byId("promise").textContent = end > 0 ? statement.slice(0, end) : statement;
@@ -198,7 +198,7 @@ async function measure() {
 async function showBudget() {
   const found = await get(`/v1/budget/${encodeURIComponent(byId("subject").value)}`);
   figures(byId("budget-figures"), [
-    ["Limit", found.limit], ["Spent", found.spent], ["Left", found.left], ["Charges", String(found.charges)], ["In units of", found.meaning],
+    ["Limit", number(found.limit, 6)], ["Spent", number(found.spent, 6)], ["Left", number(found.left, 6)], ["Charges", String(found.charges)], ["In units of", found.meaning],
   ]);
   const share = Number(found.spent) / Math.max(Number(found.limit), 1e-12);
   bars(byId("budget-bars"), [["Spent", percent(share), share]]);
@@ -213,7 +213,7 @@ async function ask() {
   if (byId("subject").value) body.sfumato_subject = byId("subject").value;
   const promise = await chat(body, (part) => { answer.textContent += part; });
   byId("chat-promise").textContent = promise
-    ? `The model saw ${promise.protected_words} words drawn by ${promise.mechanism}` +
+    ? `The model saw ${promise.protected_words} ${promise.protected_words === 1 ? "word" : "words"} drawn by ${promise.mechanism}` +
       (promise.certified === undefined ? "." : `, with certified epsilon ${number(promise.certified, 4)} for each.`)
     : "";
   say("");

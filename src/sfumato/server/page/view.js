@@ -20,7 +20,7 @@ export function bar(share) {
 
 export const percent = (value) => (value === null ? "none" : `${(100 * value).toFixed(value < 0.1 ? 2 : 1)} %`);
 export const number = (value, digits = 3) =>
-  value === null || value === undefined ? "none" : Number(value.toPrecision(digits)).toLocaleString("en", { maximumFractionDigits: 6 });
+  value === null || value === undefined ? "none" : Number(Number(value).toPrecision(digits)).toLocaleString("en", { maximumFractionDigits: 6 });
 
 // Rows of name, value and a note in plain words.
 export function figures(target, rows) {
