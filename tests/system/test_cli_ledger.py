@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
+import signal
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -17,6 +20,22 @@ from postgres_server import PostgresServer
 from sfumato.ledger import Ledger
 
 OWNERS = ["ada", "bob", "ada", "carla", "ada", "bob"]
+DIES_AFTER_CHARGING = """
+import os, signal, sys
+from sfumato.cli import app, running
+from sfumato.release import TextRelease
+running._CHECKPOINT_SECONDS = 0.0
+lives, admit = int(sys.argv[1]), TextRelease.admit
+def admit_and_die(self, *arguments, **options):
+    global lives
+    admitted = admit(self, *arguments, **options)
+    lives -= 1
+    if lives == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return admitted
+TextRelease.admit = admit_and_die
+sys.exit(app.main(sys.argv[2:]))
+"""
 
 
 @pytest.fixture
@@ -180,3 +199,38 @@ def test_a_ledger_in_postgresql(
     assert "the user or the password is wrong" in result.err
     assert "not-the-password" not in result.out + result.err
     assert not (tmp_path / "p.csv").exists()
+
+
+def test_a_killed_run_that_is_taken_up_pays_once(tmp_path: Path, tiny_space: Path) -> None:
+    """It dies with a batch charged and not yet written; taken up, it pays for the rest and writes the same bytes."""
+    source, out, budgets = tmp_path / "in.csv", tmp_path / "out", tmp_path / "budgets.db"
+    out.mkdir()
+    source.write_text("user,text\n" + "".join(f"{OWNERS[n % 6]},cold rain\n" for n in range(6000)), "utf-8")
+
+    def run(lives: int, name: str, workers: int) -> subprocess.CompletedProcess[str]:
+        given = [
+            "privatize", source, "-c", "text", "-s", tiny_space, "-e", "1", "-q", "-o", out / name, "--resume",
+            "--key", tmp_path / "run.key", "--workers", workers, "--ledger", budgets, "--subject-column", "user",
+        ]  # fmt: skip
+        command = [sys.executable, "-c", DIES_AFTER_CHARGING, str(lives), *map(str, given)]
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+
+    outcomes = []
+    for name, kills, workers in (("whole.csv", (), 1), ("killed.csv", (2, 1), 2)):
+        with Ledger.open(budgets) as ledger:
+            ledger.create("ada", kind="metric", limit=4000)
+            ledger.create("bob", kind="metric", limit=100_000)
+        for lives in kills:
+            assert run(lives, name, workers).returncode == -signal.SIGKILL
+        last = run(-1, name, workers)
+        assert last.returncode == 0, last.stderr
+        assert "2,000 of 6,000 records held back: budget exhausted 1,000, no budget 1,000" in last.stderr
+        with Ledger.open(budgets) as ledger:
+            assert ledger.verify().passed
+            spent = {budget.subject: (budget.spent, budget.charges) for budget in ledger.budgets()}
+        records = json.loads((out / f"{name}.guarantee.json").read_text(encoding="utf-8"))["records"]
+        outcomes.append(((out / name).read_bytes(), spent, records))
+        for file in tmp_path.glob("budgets.db*"):
+            file.unlink()
+    assert outcomes[0] == outcomes[1]
+    assert (spent["ada"][1], spent["bob"][1], records) == (2000, 2000, 4000)
