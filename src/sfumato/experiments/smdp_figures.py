@@ -252,9 +252,9 @@ EXPERIMENT = Experiment(
         "small": Config(),
         "cpu": Config(
             data="wikitext",
-            words=1000,
-            train=500,
-            test=200,
+            words=600,
+            train=400,
+            test=150,
             digits=6,
             seeds=(0, 1, 2),
             epsilons=(2.0, 6.0),
