@@ -136,6 +136,7 @@ class TableMechanism(ABC):
 
     def sample(self, ids: IndexArray, source: Source) -> IndexArray:
         """Draw an output word for every input word."""
+        require_ids(ids, self.space)
         ids = np.where(self._is_input[ids], ids, UNKNOWN)
         numbers = source.uint64(len(ids))
         drawn = np.empty(len(ids), dtype=np.intp)
@@ -177,6 +178,15 @@ class TableMechanism(ABC):
             cells[places] = compiled.cells[0 if len(compiled.cells) == 1 else rows, columns]
             weights[places] = np.where(inside, compiled.weights[rows, columns], np.uint64(0))
         return cells, weights
+
+
+def require_ids(ids: IndexArray, space: Space) -> None:
+    """All ids are positions in a space, or :data:`UNKNOWN`."""
+    whole = np.asarray(ids).dtype.kind in "iu"
+    if not whole or (len(ids) and not (ids.min() >= UNKNOWN and ids.max() < len(space))):
+        raise ParameterError(
+            f"ids must be whole numbers: positions in the space (0 to {len(space) - 1}), or UNKNOWN ({UNKNOWN})"
+        )
 
 
 def _frozen(positions: IndexArray) -> IndexArray:

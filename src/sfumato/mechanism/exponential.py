@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from sfumato.foundation.checks import gather, require_epsilon, require_one_of, require_positive, require_probability
-from sfumato.foundation.errors import ParameterError
 from sfumato.foundation.guarantee import MetricGuarantee
 from sfumato.foundation.randomness import UInt64Array
 from sfumato.foundation.registry import mechanism
@@ -24,8 +23,10 @@ from sfumato.mechanism import tuned_cache
 from sfumato.mechanism.base import TableMechanism
 from sfumato.mechanism.integers import to_weights
 from sfumato.mechanism.kernel import Certificate, Ground, Tick, loss_allowance, truncation
+from sfumato.mechanism.nearrows import NearRowStore, is_short
 from sfumato.mechanism.rowstore import BLOCK, CompiledRows
 from sfumato.mechanism.tuning import TUNINGS, Effort, Tuned, tune
+from sfumato.mechanism.vocabulary import positions_of
 from sfumato.space import Space
 from sfumato.space.metric import BlockFunction, FloatArray, IndexArray
 
@@ -33,11 +34,22 @@ from sfumato.space.metric import BlockFunction, FloatArray, IndexArray
 class ExponentialMechanism(TableMechanism):
     """A certified exponential kernel; see :func:`tem` and :func:`santext`."""
 
+    _may_have_short_rows = True
+
     def __init__(self, ground: Ground, tuned: Tuned, guarantee: MetricGuarantee, row_memory: int = 2**29) -> None:
         super().__init__(ground.space, ground.inputs, ground.outputs, guarantee, row_memory)
         self.ground = ground
         self.tuned = tuned
         self._word_weights: FloatArray = ground.to_words(tuned.weights / ground.multiplicity)
+        self.has_short_rows = self._may_have_short_rows and is_short(ground, tuned.weights)
+        """Whether rows list the near words only; see :mod:`sfumato.mechanism.nearrows`."""
+        if self.has_short_rows:
+            self.draw_from(lambda memory: NearRowStore(len(ground.space), memory, ground))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if self.has_short_rows:
+            self.draw_from(lambda memory: NearRowStore(len(self.space), memory, self.ground))
 
     # Made when they are first needed: a mechanism from a file is there at once.
     @cached_property
@@ -95,18 +107,12 @@ class ExponentialMechanism(TableMechanism):
         return self.outputs[columns], np.where(inside, weights, np.uint64(0))
 
 
-def _positions(space: Space, words: Sequence[str] | None) -> IndexArray:
-    if words is None:
-        return np.arange(len(space))
-    if len(words) == 0:
-        raise ParameterError("inputs and outputs must hold at least one word each")
-    return np.unique(space.positions(words))
-
-
 def _guarantee(name: str, ground: Ground, epsilon: float, tuned: Tuned, tuning: str) -> MetricGuarantee:
     space = ground.space
     notes = []
-    if tuned.note:
+    if tuned.note and tuned.tuning == tuning:
+        notes.append(f"{tuned.note[0].upper()}{tuned.note[1:]}")
+    elif tuned.note:
         notes.append(f"Tuning {tuning!r} became {tuned.tuning!r}: {tuned.note}")
     if tuned.tuning != "published":
         notes.append(
@@ -140,17 +146,8 @@ def _bounded_range(ground: Ground, tuned: Tuned) -> float | None:
 
 
 def _compile(
-    name: str,
-    space: Space,
-    epsilon: float,
-    gamma: float,
-    tuning: str,
-    inputs: Sequence[str] | None,
-    outputs: Sequence[str] | None,
-    effort: Effort,
-    row_memory: int,
+    name: str, ground: Ground, epsilon: float, tuning: str, effort: Effort, row_memory: int
 ) -> ExponentialMechanism:
-    ground = Ground(space, _positions(space, inputs), _positions(space, outputs), gamma)
     tuned = tuned_cache.load(ground, epsilon, tuning)
     if tuned is None:
         tuned = tune(ground, epsilon, tuning, effort)
@@ -193,10 +190,12 @@ def tem(
         lambda: require_one_of(TUNINGS, tuning=tuning),
         lambda: require_positive(gamma=gamma) if gamma is not None else None,
     )
+    into = positions_of(space, outputs)
     if gamma is None:
-        gamma = truncation(epsilon, beta, len(space) if outputs is None else len(outputs))
+        gamma = truncation(epsilon, beta, len(into))
     gamma = min(gamma, space.statistics.diameter) or math.inf
-    return _compile("tem", space, epsilon, gamma, tuning, inputs, outputs, Effort(threads, tick, say), row_memory)
+    ground = Ground(space, positions_of(space, inputs), into, gamma)
+    return _compile("tem", ground, epsilon, tuning, Effort(threads, tick, say), row_memory)
 
 
 @mechanism("santext", kind="metric")
@@ -221,6 +220,5 @@ def santext(
     0.541
     """
     gather(lambda: require_epsilon(epsilon=epsilon), lambda: require_one_of(TUNINGS, tuning=tuning))
-    return _compile(
-        "santext", space, epsilon, math.inf, tuning, inputs, outputs, Effort(threads, tick, say), row_memory
-    )
+    ground = Ground(space, positions_of(space, inputs), positions_of(space, outputs), math.inf)
+    return _compile("santext", ground, epsilon, tuning, Effort(threads, tick, say), row_memory)

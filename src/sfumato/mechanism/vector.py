@@ -20,6 +20,7 @@ from sfumato.foundation.errors import ParameterError
 from sfumato.foundation.guarantee import MetricGuarantee
 from sfumato.foundation.randomness import RunKey, Source, UInt64Array
 from sfumato.mechanism import noise
+from sfumato.mechanism.base import require_ids
 from sfumato.mechanism.decoding import DECODINGS, ApproximateDecoder, Decoder, ExactDecoder, Targets
 from sfumato.mechanism.stretch import Stretch
 from sfumato.mechanism.vocabulary import positions_of
@@ -128,6 +129,7 @@ class VectorMechanism:
             raise ParameterError(
                 "mapping 'none' gives vectors, not words: call vectors(), or compile with mapping='nearest'"
             )
+        require_ids(ids, self.space)
         drawn = np.empty(len(ids), dtype=np.intp)
         support = self.targets.words(2 if self.mapping == "vickrey" else 1)
         for block, known, numbers in self._draws(ids, source):

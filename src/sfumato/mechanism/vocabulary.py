@@ -22,6 +22,7 @@ def positions_of(space: Space, words: Sequence[str] | None) -> IndexArray:
         return np.arange(len(space))
     if isinstance(words, str):
         raise ParameterError("inputs, outputs and protected words are lists of words, not a single text")
+    words = list(words)
     if len(words) == 0:
         raise ParameterError("inputs, outputs and protected words must hold at least one word each")
     return np.unique(space.positions(words))

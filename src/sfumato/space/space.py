@@ -75,6 +75,8 @@ class Space:
 
         ``limit`` takes the first words only: the published files hold millions, sorted by frequency.
         """
+        if limit is not None:
+            require_count(limit=limit)
         if name == "default":
             space = _default_space()
             return space if limit is None or limit >= len(space) else space.head(limit)
@@ -255,11 +257,15 @@ class Space:
 
     def head(self, count: int) -> Space:
         """Return the space of the first ``count`` words."""
+        require_count(count=count)
         return self.restricted(self.words[:count], f"{self.name} (first {count})")
 
 
 def _checked_vectors(words: tuple[str, ...], vectors: npt.ArrayLike) -> npt.NDArray[np.generic]:
-    array = np.asarray(vectors)
+    try:
+        array = np.asarray(vectors)
+    except ValueError:  # rows of unlike lengths
+        array = np.empty(0)
     if array.ndim != 2 or array.dtype.kind not in "iuf":
         raise SpaceError("vectors must be a two-dimensional array of numbers, one row for each word")
     if not words:

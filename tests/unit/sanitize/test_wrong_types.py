@@ -11,6 +11,7 @@ import pytest
 import sfumato
 from sfumato import policies
 from sfumato.foundation.errors import SfumatoError
+from sfumato.foundation.randomness import SystemSource
 from sfumato.sanitize.sanitizer import MOST_PUBLIC_LENGTH
 
 SECRET = "xylophonist"
@@ -125,3 +126,35 @@ def test_long_padded_records_are_worked_on_a_few_at_a_time(
     assert pieces.counts.longest_record == 4
     if key is not None:
         assert pieces == whole
+
+
+@pytest.mark.parametrize("name", ["tem", "laplace", "custext", "identity"])
+@pytest.mark.parametrize("ids", [[4], [-2], [0, 99], [0.5]])
+def test_ids_that_are_no_words(name: str, ids: list[float]) -> None:
+    """Numpy takes -2 for the last but one place: the row of another word."""
+    given = {} if name == "identity" else {"epsilon": 1.0}
+    mechanism = sfumato.compile(name, SPACE, **given)
+    with pytest.raises(SfumatoError, match="ids must be whole numbers"):
+        mechanism.sample(np.array(ids), SystemSource())
+
+
+def test_word_lists_may_be_sets_or_generators() -> None:
+    words = ["cold", "warm", "cold"]
+    listed = sfumato.compile("tem", SPACE, epsilon=9.0, inputs=words, outputs=words)
+    generated = sfumato.compile("tem", SPACE, epsilon=9.0, inputs=set(words), outputs=(word for word in words))
+    assert listed.guarantee == generated.guarantee
+    with pytest.raises(SfumatoError, match="lists of words, not a single text"):
+        sfumato.compile("tem", SPACE, epsilon=9.0, outputs="cold")
+
+
+@pytest.mark.parametrize("limit", [0, -1, 2.5, "5"])
+def test_limits_of_a_space(limit: object) -> None:
+    with pytest.raises(SfumatoError, match="limit must be a whole number"):
+        sfumato.Space.load(limit=limit)  # type: ignore[arg-type]
+    with pytest.raises(SfumatoError, match="count must be a whole number"):
+        SPACE.head(limit)  # type: ignore[arg-type]
+
+
+def test_vectors_of_unlike_lengths() -> None:
+    with pytest.raises(SfumatoError, match="two-dimensional array of numbers"):
+        sfumato.Space.from_arrays(["a", "b"], [[0.0], [1.0, 2.0]])
