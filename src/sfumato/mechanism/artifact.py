@@ -102,7 +102,8 @@ def save(
     with ContainerWriter(Path(path)) as writer:
         if isinstance(mechanism, ExponentialMechanism):
             more, described = _kernel(mechanism)
-            arrays |= more | _stream_rows(mechanism, writer, row_bytes, tick)
+            # Short rows are compiled faster than they would be read and checked.
+            arrays |= more | ({} if mechanism.has_short_rows else _stream_rows(mechanism, writer, row_bytes, tick))
             facts["kernel"] = described
         else:
             arrays |= _whole_table(mechanism, tick)
@@ -141,7 +142,8 @@ def describe(path: str | Path) -> ArtifactFacts:
     """Return what a file says about itself, from its header alone."""
     facts, digest, _, size = read_header(Path(path))
     space = facts["space"]
-    stored = facts["sections"].get("totals", facts["sections"]["inputs"])["shape"][0]
+    rows = facts["sections"].get("totals", {"shape": [0]} if "kernel" in facts else facts["sections"]["inputs"])
+    stored = rows["shape"][0]
     return ArtifactFacts(
         digest,
         size,
@@ -222,6 +224,8 @@ def _restored_kernel(container: Container, space: Space, guarantee: Guarantee) -
         mechanism = SanTextPlus(ground, tuned, guarantee, described["share"])  # type: ignore[arg-type]
     else:
         mechanism = ExponentialMechanism(ground, tuned, guarantee)  # type: ignore[arg-type]
+    if mechanism.has_short_rows:
+        return mechanism
     rows = Rows(
         _slots(len(space), mechanism.inputs[: len(sections["totals"])]),
         **{name: sections[name] for name in ("totals", "norms", "head_starts", "tail_starts", *_STREAMED)},

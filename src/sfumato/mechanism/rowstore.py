@@ -71,7 +71,7 @@ class Rows:
         slots = self.slot[ids]
         low, high = self.head_starts[slots], self.head_starts[slots + 1]
         heads = self.head_sums[high - 1]
-        drawn = self.head_cells[_first_above(self.head_sums, low, high, numbers)].astype(np.intp)
+        drawn = self.head_cells[first_above(self.head_sums, low, high, numbers)].astype(np.intp)
         behind = np.flatnonzero(numbers >= heads)
         if len(behind):
             drawn[behind] = self._find_in_tails(ids[behind], numbers[behind] - heads[behind], table)
@@ -80,7 +80,7 @@ class Rows:
     def _find_in_tails(self, ids: IndexArray, numbers: UInt64Array, table: Table) -> IndexArray:
         slots = self.slot[ids]
         starts = self.tail_starts[slots]
-        places = _first_above(self.tail_sums, starts, self.tail_starts[slots + 1], numbers)
+        places = first_above(self.tail_sums, starts, self.tail_starts[slots + 1], numbers)
         numbers = numbers - np.where(places > starts, self.tail_sums[np.maximum(places, 1) - 1], np.uint64(0))
         blocks = places - starts
         # Draws that fall into the same block are worked on together, a few at a time so that they stay in the cache.
@@ -112,7 +112,7 @@ def head_cutoff(totals: UInt64Array) -> UInt64Array:
     return np.asarray(np.maximum(totals >> np.uint64(HEAD_BITS), np.uint64(1)))
 
 
-def _first_above(
+def first_above(
     sums: UInt64Array, low: npt.NDArray[np.int64], high: npt.NDArray[np.int64], numbers: UInt64Array
 ) -> npt.NDArray[np.int64]:
     """Return the first place in [low, high) whose sum is above the number, or the last place.
@@ -174,7 +174,7 @@ class RowStore:
         kept = self._rows
         if kept.tail_sums.nbytes + kept.head_sums.nbytes * 2 > self._memory:
             kept, missing = _no_rows(self._words), distinct
-        parts = list(in_threads(lambda ids: _pack(table.compile_rows(ids)), _batches(missing, table), None))
+        parts = list(in_threads(lambda ids: _pack(table.compile_rows(ids)), batches(missing, table), None))
         slot = kept.slot.copy()
         slot[missing] = len(kept.totals) + np.arange(len(missing))
         self._rows = _joined(kept, parts, slot)
@@ -210,7 +210,7 @@ class MappedRowStore(RowStore):
 
 def pack_rows(ids: IndexArray, table: Table) -> Rows:
     """Compile the rows of some words; ``slot`` is left empty, for the caller to number them."""
-    parts = list(in_threads(lambda some: _pack(table.compile_rows(some)), _batches(ids, table), None))
+    parts = list(in_threads(lambda some: _pack(table.compile_rows(some)), batches(ids, table), None))
     return _joined(_no_rows(0), parts, np.empty(0, dtype=np.int32))
 
 
@@ -248,7 +248,8 @@ def _no_rows(words: int) -> Rows:
     )
 
 
-def _batches(ids: IndexArray, table: Table) -> Iterator[IndexArray]:
+def batches(ids: IndexArray, table: Table) -> Iterator[IndexArray]:
+    """Cut ids so that their whole rows have a bounded number of cells."""
     columns = table.compile_rows(ids[:1]).weights.shape[1]
     step = max(1, _BATCH_CELLS // columns)
     for start in range(0, len(ids), step):

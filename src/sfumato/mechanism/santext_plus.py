@@ -35,6 +35,8 @@ from sfumato.space.metric import FloatArray, IndexArray
 class SanTextPlus(ExponentialMechanism):
     """A certified kernel over the protected words, with a last cell for keeping the others; see :func:`santext_plus`."""
 
+    _may_have_short_rows = False
+
     def __init__(
         self,
         ground: Ground,

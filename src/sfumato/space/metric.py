@@ -36,8 +36,8 @@ T = TypeVar("T")
 _HALF_ULP = 2.0**-53
 _EXACT_LIMIT = 2**24
 _LARGEST_TABLE = 2**21
-_PAIR_BATCH = 256
-_LONG_RUN = 3
+_PANEL_POINTS = 512
+_PANEL_BLOCKS = 8
 TILE = 768
 BLOCK_CELLS = 4_000_000
 """Cells of a distance block: 32 MB in float64, whatever the size of the space."""
@@ -91,8 +91,8 @@ class _Straight:
         differences = (self.points[first] - self.points[second]).astype(np.float64)
         return np.asarray(np.einsum("ij,ij->i", differences, differences))
 
-    def _pairs(self, left: IndexArray, right: IndexArray) -> npt.NDArray[np.floating]:
-        """Return squared distances of points to several others each, one row of them for each point."""
+    def squared(self, rows: Rows, columns: Rows) -> npt.NDArray[np.floating]:
+        """Return exact squared distances, in units of the squared scale."""
         raise NotImplementedError
 
     def _profiled(self, profile: Profile) -> Callable[[npt.NDArray[np.floating]], FloatArray]:
@@ -104,19 +104,26 @@ class _Straight:
     ) -> Callable[[IndexArray, IndexArray], FloatArray]:
         """Return a function for ``profile(distance)`` between points and one block of ``columns`` each.
 
-        Its values are the very ones that :meth:`Geometry.prepare` gives for the same pairs.
+        Its values are the very ones that :meth:`Geometry.prepare` gives for the same pairs.  It is fastest where the
+        numbers of the blocks are sorted: points whose blocks are near each other are then worked on together.
         """
         look_up = self._profiled(profile)
         blocks = np.concatenate([columns, np.repeat(columns[-1:], -len(columns) % block)]).reshape(-1, block)
+        in_order = bool((np.diff(columns) == 1).all()) and len(columns) % block == 0
 
         def function(points: IndexArray, numbers: IndexArray) -> FloatArray:
             squared = np.empty((len(points), block), dtype=self.points.dtype)
-            for start, stop in _runs(numbers):
-                one = bool(
-                    (numbers[start:stop] == numbers[start]).all()
-                )  # many points for one block: a product of matrices
-                others = blocks[numbers[start]] if one else blocks[numbers[start:stop]]
-                squared[start:stop] = self._pairs(points[start:stop], others)
+            places = np.arange(block)
+            for start, stop in _panels(numbers):
+                low, high = int(numbers[start:stop].min()), int(numbers[start:stop].max()) + 1
+                others: Rows = blocks[low:high].ravel()
+                if in_order:
+                    others = slice(int(columns[0]) + low * block, int(columns[0]) + high * block)
+                whole = self.squared(points[start:stop], others)
+                if high - low > 1:
+                    chosen = (numbers[start:stop, None] - low) * block + places
+                    whole = whole[np.arange(stop - start)[:, None], chosen]
+                squared[start:stop] = whole
             return look_up(squared)
 
         return function
@@ -176,11 +183,6 @@ class IntegerEuclidean(_Straight):
         table = profile(np.sqrt(np.arange(self._largest_squared + 1, dtype=np.float64)) * self.scale)
         return lambda squared: table.take(squared.astype(np.intp))
 
-    def _pairs(self, left: IndexArray, right: IndexArray) -> npt.NDArray[np.floating]:
-        if right.ndim == 1:
-            return np.asarray(self._left(left) @ self.factor[right].T)
-        return np.asarray(np.matmul(self.factor[right], self._left(left)[:, :, None])[:, :, 0])
-
 
 @dataclass(frozen=True, eq=False)
 class Euclidean(_Straight, _Plain):
@@ -211,12 +213,6 @@ class Euclidean(_Straight, _Plain):
 
     def _profiled(self, profile: Profile) -> Callable[[npt.NDArray[np.floating]], FloatArray]:
         return lambda squared: profile(np.sqrt(squared) * self.scale)
-
-    def _pairs(self, left: IndexArray, right: IndexArray) -> npt.NDArray[np.floating]:
-        if right.ndim == 1:
-            return self.squared(left, right)
-        differences = self.points[right] - self.points[left][:, None, :]
-        return np.asarray(np.einsum("ijk,ijk->ij", differences, differences))
 
 
 class Angle(Euclidean):
@@ -304,22 +300,18 @@ def _squared_norms(whole: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
     return np.asarray(np.einsum("ij,ij->i", wide, wide))
 
 
-def _runs(numbers: IndexArray) -> Iterator[tuple[int, int]]:
-    """Cut a sequence into runs of one number each, and into batches of those whose runs are too short to bother."""
-    ends = [*(np.flatnonzero(numbers[1:] != numbers[:-1]) + 1).tolist(), len(numbers)] if len(numbers) else []
-    begun = start = 0
+def _panels(numbers: IndexArray) -> Iterator[tuple[int, int]]:
+    """Cut a sequence of block numbers into pieces for one matrix product each.
+
+    A piece ends where it has enough points, or spans so many blocks that most of the product would be wasted.
+    """
+    cells = numbers // _PANEL_BLOCKS
+    ends = [*(np.flatnonzero(cells[1:] != cells[:-1]) + 1).tolist(), len(numbers)] if len(numbers) else []
+    begun = 0
     for end in ends:
-        if end - start >= _LONG_RUN:
-            if begun < start:
-                yield begun, start
-            yield start, end
-            begun = end
-        elif end - begun >= _PAIR_BATCH:
-            yield begun, end
-            begun = end
-        start = end
-    if ends and begun < ends[-1]:
-        yield begun, ends[-1]
+        for start in range(begun, end, _PANEL_POINTS):
+            yield start, min(start + _PANEL_POINTS, end)
+        begun = end
 
 
 def angle(directions: npt.NDArray[np.integer], step: float) -> Angle:

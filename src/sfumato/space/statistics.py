@@ -16,6 +16,7 @@ from sfumato.space.metric import (
     Euclidean,
     FloatArray,
     Geometry,
+    IntegerEuclidean,
     in_threads,
     row_blocks,
     upper_tiles,
@@ -25,6 +26,10 @@ from sfumato.space.screen import SingleArray, UnitBall, straight
 Tick = Callable[[int], None]
 SCREENED_FROM = 8192
 """Points from which on pairs are screened in single precision."""
+_INTEGERS_SCREENED_FROM = 65_536
+BOUNDED_FROM = 500_000
+"""Points beyond which pairs are no longer all looked at: it would take hours."""
+_SAMPLED_POINTS = 256
 _DENSITY_POINTS = 2048
 
 
@@ -39,6 +44,8 @@ class SpaceStatistics:
     """Median over the points of the distance to the nearest other point."""
     density: float
     """Mean number of other points within twice the median neighbour distance (over up to 2,048 points where screened)."""
+    exact: bool = True
+    """Whether diameter and least distance are attained; else they are bounds (from above and from below)."""
 
     def to_json(self) -> dict[str, float]:
         """Return plain data."""
@@ -78,7 +85,9 @@ def compute_statistics(geometry: Geometry, threads: int | None = None, tick: Tic
     if count == 1:
         return SpaceStatistics(1, 0.0, 0.0, 0.0, 0.0)
     flat = straight(geometry)
-    if isinstance(flat, Euclidean) and count >= SCREENED_FROM:
+    if flat is not None and count > BOUNDED_FROM:
+        return _bounds(flat, threads)
+    if flat is not None and count >= (SCREENED_FROM if isinstance(flat, Euclidean) else _INTEGERS_SCREENED_FROM):
         return _Screened(flat).statistics(threads, tick)
     nearest, diameter = nearest_distances(geometry, threads, tick)
     median = float(np.median(nearest))
@@ -92,10 +101,41 @@ def compute_statistics(geometry: Geometry, threads: int | None = None, tick: Tic
     return SpaceStatistics(count, diameter, float(nearest.min()), median, within / count)
 
 
+def _bounds(geometry: Euclidean | IntegerEuclidean, threads: int | None) -> SpaceStatistics:
+    """Return bounds in place of figures over all pairs, and estimates from evenly spread points.
+
+    Twice the greatest distance from the middle is a bound on the diameter.  Coordinates are whole numbers times a scale, so
+    distinct points are at least the scale apart.
+    """
+    count = len(geometry)
+    middle = np.rint(np.mean(geometry.points, axis=0, dtype=np.float64))
+    reach = 0.0
+    for rows in row_blocks(count, geometry.points.shape[1]):
+        centred = geometry.points[rows] - middle
+        reach = max(reach, float(np.einsum("ij,ij->i", centred, centred).max()))
+    chosen = np.unique(np.linspace(0, count - 1, _SAMPLED_POINTS).astype(np.intp))
+
+    def nearest(part: slice) -> FloatArray:
+        squared = geometry.squared(chosen[part], slice(None))
+        squared[np.arange(len(squared)), chosen[part]] = np.inf
+        return np.asarray(squared.min(axis=1), dtype=np.float64)
+
+    found = np.concatenate(list(in_threads(nearest, row_blocks(len(chosen), count, 1 << 24), threads)))
+    median = float(np.median(np.sqrt(found))) * geometry.scale
+    limit = (2.0 * median / geometry.scale) ** 2
+
+    def within(part: slice) -> int:
+        return int(np.count_nonzero(geometry.squared(chosen[part], slice(None)) <= limit))
+
+    near = sum(in_threads(within, row_blocks(len(chosen), count, 1 << 24), threads)) - len(chosen)
+    diameter = 2.0 * float(np.sqrt(reach)) * geometry.scale * (1 + 1e-12)
+    return SpaceStatistics(count, diameter, geometry.scale, median, near / len(chosen), exact=False)
+
+
 class _Screened:
     """Statistics of a large space by single-precision products and float64 for the extreme pairs."""
 
-    def __init__(self, geometry: Euclidean) -> None:
+    def __init__(self, geometry: Euclidean | IntegerEuclidean) -> None:
         self._geometry = geometry
         self._ball = UnitBall.of(geometry, slice(None))
         self._left, self._right = self._ball.factors()
