@@ -120,4 +120,3 @@ def _words_are_put_back_into_an_answer(opened: Opened, model: StandIn) -> None:
     opened.until("document.querySelector('#answer').textContent === 'zanzibarian'")
     assert all("zanzibarian" not in message["content"] for asked in model.seen for message in asked["messages"])
     assert opened.violations() == []
-    image(opened, "page-chat")

@@ -18,7 +18,7 @@ from server_support import SMALL, RunningService, running
 
 TEXT = "I saw the doctor on Monday because my heart was weak, and she told me to rest for two weeks."
 CONFIG = (
-    SMALL.replace("words = 600", "words = 2000")
+    SMALL.replace("words = 600", "words = 2000").replace("[1, 3, 12]", "[1, 3, 4.5, 12]")
     + """
 [mechanisms.groups]
 algorithm = "custext"
@@ -96,7 +96,7 @@ def test_typing_shows_how_each_word_changed(opened: Opened) -> None:
     assert "odds between any two protected words" in opened.page.inner_text("#promise")
     assert opened.page.inner_text("#promise-text").startswith("For a whole record")
     assert opened.violations() == []
-    slide(opened, 1)
+    slide(opened, 2)
     opened.until("document.querySelectorAll('#out .word.changed').length > 4")
     image(opened, "page-try", full_page=True)
 
@@ -119,9 +119,9 @@ def test_hovering_shows_candidates_with_probabilities(opened: Opened) -> None:
 def test_sliding_changes_the_figures_at_once(opened: Opened) -> None:
     opened.type(TEXT)
     shares = []
-    for place in range(4):
+    epsilons = ("1", "3", "4.5", "6", "12")
+    for place, wanted in enumerate(epsilons):
         slide(opened, place)
-        wanted = ("1", "3", "6", "12")[place]
         assert opened.page.inner_text("#epsilon-value") == wanted
         opened.until(
             "most => { const e = [...document.querySelectorAll('#figures div')].find(d => d.textContent.startsWith('Certified'));"

@@ -74,6 +74,10 @@ class ChatRequest(Input):
     seed: Annotated[int, Field(ge=0, le=2**53)] | None = None
     n: Literal[1] = 1
     sfumato_subject: Subject | None = Field(None, description="Whose budget is charged.")
+    sfumato_conversation: Annotated[str, Field(min_length=1, max_length=200)] | None = Field(
+        None,
+        description="Names the conversation: a message that is sent again in it gets the noise it had and is charged once.",
+    )
     sfumato_restore: bool = Field(
         False, description="Put replaced words back into the answer, where the operator allows it."
     )
@@ -149,7 +153,7 @@ def new_client(settings: ChatSettings) -> httpx.AsyncClient:
 
 def passed_on(asked: ChatRequest, texts: list[str], model: str) -> dict[str, Any]:
     """Return the body for the upstream; ``texts`` are the messages as it may see them."""
-    left_out = {"messages", "model", "sfumato_subject", "sfumato_restore", "n"}
+    left_out = {"messages", "model", "sfumato_subject", "sfumato_conversation", "sfumato_restore", "n"}
     numbers = asked.model_dump(exclude=left_out, exclude_none=True)
     messages = [{"role": message.role, "content": text} for message, text in zip(asked.messages, texts, strict=True)]
     return {"model": model, "messages": messages, **numbers}

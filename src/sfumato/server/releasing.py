@@ -81,6 +81,26 @@ class Releases:
         )
         return _released(released.value, released.charge)
 
+    def make_conversation(
+        self, service: Service, caller: Caller, texts: dict[int, str], *, subject: str | None, conversation: str
+    ) -> Release:
+        """Charge and draw the messages of a conversation, given by their places: each once, however often it is sent.
+
+        A message that is sent again in its place gets the noise it had, which is no second release and costs nothing.
+        """
+        made = [
+            self.make(service, caller, [text], subject=subject, key="\0".join((conversation, str(place), text)))
+            for place, text in texts.items()
+        ]
+        charges = [one.charge for one in made if one.charge is not None]
+        return Release(
+            [text for one in made for text in one.texts],
+            service.guarantee,
+            sum(one.protected for one in made),
+            max((one.longest for one in made), default=0),
+            next((charge for charge in charges if not charge.replayed), charges[0] if charges else None),
+        )
+
     def subject_of(self, caller: Caller, subject: str | None) -> str | None:
         """Return whose budget is charged; None where there are no budgets."""
         if self._ledger is None:

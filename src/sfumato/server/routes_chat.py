@@ -54,6 +54,7 @@ async def complete(
 ) -> Response:
     """Replace the protected words of the messages, charge the subject, pass them on and return the answer.
 
+    Where the conversation is named, messages that are sent again are neither drawn nor charged anew.
     The system's messages pass as they are unless the operator says otherwise.  The promise about what the model saw is in
     the header `Sfumato-Guarantee`.
     """
@@ -64,6 +65,8 @@ async def complete(
         raise NotOfferedError(f"no model of that name is offered; choose one of {', '.join(settings.models)}")
     if asked.sfumato_restore and settings.restore == "never":
         raise ProblemError(403, "the operator does not allow that replaced words are put back")
+    if asked.sfumato_conversation is not None and idempotency_key is not None:
+        raise ProblemError(422, "give a conversation or an idempotency key: a conversation is repeatable by itself")
     require_within(state.settings.limits, [message.text for message in asked.messages])
     passed, release = await run_in_threadpool(_prepare, state, settings, caller, asked, model, idempotency_key)
     headers = {GUARANTEE_HEADER: _header(release)}
@@ -96,7 +99,12 @@ def _prepare(
     service = state.catalogue.service(settings.mechanism, None, None, settings.policy)
     chosen = [place for place, message in enumerate(asked.messages) if message.role in settings.roles]
     before = [asked.messages[place].text for place in chosen]
-    release = state.releases.make(service, caller, before, subject=asked.sfumato_subject, key=key)
+    subject, conversation = asked.sfumato_subject, asked.sfumato_conversation
+    if conversation is None:
+        release = state.releases.make(service, caller, before, subject=subject, key=key)
+    else:
+        named = dict(zip(chosen, before, strict=True))
+        release = state.releases.make_conversation(service, caller, named, subject=subject, conversation=conversation)
     count_charge(state, release.charge)
     state.metrics.words.labels(service.choice.mechanism).inc(release.protected)
     texts = [message.text for message in asked.messages]

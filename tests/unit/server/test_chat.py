@@ -203,3 +203,43 @@ def test_the_words_of_a_conversation_are_charged(
     assert client.get("/v1/budget/ada").json()["charges"] == 1
     assert client.post("/v1/chat/completions", json=_asked(("user", "cold hot sun"))).status_code == 402
     assert len(model.seen) == 2
+
+
+def test_a_conversation_draws_and_charges_each_message_once(
+    chatting: Callable[..., Any], written: dict[str, Any], tmp_path: Path, model: StandIn
+) -> None:
+    pytest.importorskip("sqlalchemy", reason="the extra 'ledger' is not installed")
+    from sfumato.ledger import Ledger
+
+    with Ledger.open(tmp_path / "budgets.db") as ledger:
+        ledger.create("ada", kind="metric", limit=1000)
+    written["ledger"] = {"url": "budgets.db"}
+    written["anonymous"]["subject"] = "ada"
+    client = chatting()
+    turns = [("user", LONG), ("assistant", "sun wind rain"), ("user", LONG)]
+
+    def ask(*messages: tuple[str, str], **more: Any) -> list[str]:
+        answer = client.post("/v1/chat/completions", json=_asked(*messages, **more))
+        assert answer.status_code == 200
+        return [message["content"] for message in model.seen[-1]["body"]["messages"]]
+
+    def charges() -> int:
+        return int(client.get("/v1/budget/ada").json()["charges"])
+
+    first = ask(*turns[:1], sfumato_conversation="c 1")
+    assert charges() == 1
+    second = ask(*turns, sfumato_conversation="c 1")
+    assert second[0] == first[0]
+    assert second[2] != first[0]  # the same words in another place are another message, with noise of its own
+    assert charges() == 3
+    assert ask(*turns, sfumato_conversation="c 1") == second
+    assert charges() == 3
+    changed = ask(("user", LONG + " storm"), sfumato_conversation="c 1")
+    assert changed[0].split()[:60] != first[0].split()  # 60 draws at epsilon .5 agree with probability below 1e-20
+    assert ask(*turns[:1], sfumato_conversation="c 2") != first
+    assert ask(*turns[:1]) != first
+    assert charges() == 6
+    assert all("sfumato_conversation" not in one["body"] for one in model.seen)
+    both = {**_asked(*turns, sfumato_conversation="c 1")}
+    refused = client.post("/v1/chat/completions", json=both, headers={"idempotency-key": "k"})
+    assert refused.status_code == 422
