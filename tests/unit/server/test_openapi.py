@@ -28,7 +28,7 @@ from sfumato.server.keys import new_key  # noqa: E402
 from sfumato.server.protocol import punctual  # noqa: E402
 
 SUBJECT = "ada"
-EXAMPLES = 15
+EXAMPLES = 10
 NAMES = ("mechanism", "policy", "tuning", "epsilon", "subject", "model", "sfumato_subject")
 MADE = new_key("app")
 KEY = {"Authorization": f"Bearer {MADE.key}"}
@@ -106,7 +106,7 @@ def test_answers_are_as_described(address: str, mode: Any) -> None:
         if mode is GenerationMode.POSITIVE or operation.body or operation.query or operation.path_parameters:
             check(operation)
     assert all(status < 500 for status in statuses), statuses
-    assert sum(statuses[status] for status in EXPECTED[mode]) > 50, statuses
+    assert sum(statuses[status] for status in EXPECTED[mode]) > 30, statuses
 
 
 EXPECTED = {GenerationMode.POSITIVE: (200,), GenerationMode.NEGATIVE: (400, 401, 403, 422)}
