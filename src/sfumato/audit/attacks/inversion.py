@@ -21,6 +21,8 @@ from sfumato.foundation.errors import ParameterError
 Floats = npt.NDArray[np.float64]
 Places = npt.NDArray[np.intp]
 _CELLS = 4_000_000
+_PENALTIES = (1e-4, 1e-2, 1e-1, 1.0, 10.0, 100.0, 1e6)
+"""In units of the mean variance of a component; under the last one only the frequency of words counts."""
 
 
 def nearest_inversion(vectors: npt.ArrayLike, points: npt.ArrayLike, truth: Places, *, top: int = 1) -> Share:
@@ -75,20 +77,40 @@ class Inverter:
 def train_inverter(vectors: npt.ArrayLike, contents: Any, *, penalty: float | None = None) -> Inverter:
     """Return an attacker trained on vectors of texts the attacker has, and the words of those texts (:func:`bags`).
 
-    ``penalty`` is added to the covariance of the vectors; as a share of its mean eigenvalue where it is not given.
+    ``penalty`` is added to the covariance of the vectors.  Where it is not given, the one that recovers most words of a
+    fifth of the vectors, held out, is taken; vectors that say nothing are thereby not listened to.
     """
     seen = np.asarray(vectors, dtype=np.float64)
     if seen.ndim != 2 or seen.shape[0] != contents.shape[0] or len(seen) < 2:
         raise ParameterError("give at least two vectors, and the words of the text of each")
     gather(lambda: require_non_negative(penalty=penalty) if penalty is not None else None)
-    mean = seen.mean(axis=0)
-    centred = seen - mean
-    covariance = centred.T @ centred / len(seen)
-    ridge = 1e-3 * float(np.trace(covariance)) / len(covariance) if penalty is None else penalty
-    base = np.asarray(contents.mean(axis=0)).ravel()
-    cross = np.asarray(contents.T @ centred).T / len(seen)
-    weights = np.linalg.lstsq(covariance + ridge * np.eye(len(covariance)), cross, rcond=None)[0]
-    return Inverter(weights, mean, base)
+    if penalty is None:
+        cut = max(1, len(seen) * 4 // 5)
+        trial = _Ridge(seen[:cut], contents[:cut])
+
+        def recovered(ridge: float) -> float:
+            attacker = trial.solved(ridge)
+            return recovered_words(attacker.scores(seen[cut:]), contents[cut:], attacker.base).words.share
+
+        penalty = max((trial.size * power for power in _PENALTIES), key=recovered)
+    return _Ridge(seen, contents).solved(penalty)
+
+
+class _Ridge:
+    """The sums of a regression, which serve every penalty."""
+
+    def __init__(self, seen: Floats, contents: Any) -> None:
+        self._mean = seen.mean(axis=0)
+        centred = seen - self._mean
+        self._base = np.asarray(contents.mean(axis=0)).ravel()
+        self._values, self._axes = np.linalg.eigh(centred.T @ centred / len(seen))
+        self._cross = self._axes.T @ (np.asarray(contents.T @ centred).T / len(seen))
+        self.size = float(self._values.mean()) or 1.0
+
+    def solved(self, penalty: float) -> Inverter:
+        stretch = self._values + penalty
+        inverse = np.divide(1.0, stretch, out=np.zeros_like(stretch), where=stretch > 1e-12 * self.size)
+        return Inverter(self._axes @ (inverse[:, None] * self._cross), self._mean, self._base)
 
 
 @dataclass(frozen=True)

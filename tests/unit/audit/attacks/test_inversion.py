@@ -71,6 +71,18 @@ def test_a_trained_attacker_gains_nothing_from_noise() -> None:
     assert found.words.share == pytest.approx(prior, abs=4 * math.sqrt(prior * (1 - prior) / found.words.of))
 
 
+def test_an_attacker_does_not_listen_to_noise_where_words_are_unlike_in_frequency() -> None:
+    rng = np.random.default_rng(8)
+    zipf = 1 / np.arange(1, 41)
+    texts = [" ".join(rng.choice(WORDS, 5, p=zipf / zipf.sum())) for _ in range(1500)]
+    contents = bags(texts, WORDS)
+    noise = rng.normal(size=(1500, 100))
+    attacker = train_inverter(noise[:1000], contents[:1000])
+    found = recovered_words(attacker.scores(noise[1000:]), contents[1000:], attacker.base)
+    low, high = found.blind.interval(0.9999)
+    assert low <= found.words.share <= high
+
+
 def test_noise_of_the_gaussian_layer_takes_words_away() -> None:
     rng = np.random.default_rng(6)
     encode = rng.normal(size=(40, 60))
