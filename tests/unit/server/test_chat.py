@@ -243,3 +243,17 @@ def test_a_conversation_draws_and_charges_each_message_once(
     both = {**_asked(*turns, sfumato_conversation="c 1")}
     refused = client.post("/v1/chat/completions", json=both, headers={"idempotency-key": "k"})
     assert refused.status_code == 422
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_the_list_of_replaced_words_lives_as_long_as_its_request(
+    chatting: Callable[..., Any], model: StandIn, stream: bool
+) -> None:
+    import gc
+
+    from sfumato.server.restoring import Restorer
+
+    client = chatting(restore="on-request")
+    client.post("/v1/chat/completions", json=_asked(("user", "Zebra cold."), sfumato_restore=True, stream=stream))
+    gc.collect()
+    assert [one for one in gc.get_objects() if isinstance(one, Restorer)] == []
