@@ -143,7 +143,7 @@ def _charged(file: PlanFile, trainer: Trainer, work: Callable[[], list[Progress]
             Cost.of(trainer.plan.guarantee()),
             work,
             key=name,
-            fingerprint=json.dumps(trainer.plan.to_json(), sort_keys=True),
+            fingerprint=hashlib.sha256(json.dumps(trainer.plan.to_json(), sort_keys=True).encode()).hexdigest(),
             repeatable=True,
             purpose="training",
         )
