@@ -50,7 +50,7 @@ class LatentConfig:
 
     datasets: tuple[str, ...] = ("imdb", "sst2")
     encoders: tuple[str, ...] = ("minilm", "direction")
-    epsilons: tuple[float, ...] = (0.5, 1.0, 2.0, 4.0, 6.0, 8.0, 10.0)
+    epsilons: tuple[float, ...] = (0.5, 1.0, 2.0, 4.0, 10.0)
     sweep_epsilons: tuple[float, ...] = (4.0, 10.0)
     """For the clipping norm and the position."""
     sampling_epsilons: tuple[float, ...] = (1.0, 4.0)

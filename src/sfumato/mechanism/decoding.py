@@ -4,8 +4,9 @@ What comes out is a function of the noisy vector and of public points only.  It 
 are taken from it, it is not excluded, and nothing falls back to it.  So decoding is post-processing and costs no privacy,
 whether it is exact or approximate.
 
-The exact decoder screens with float32 matrix products and settles every close call in float64, by distance and then
-by public index.  Its answer therefore does not depend on how vectors are put into batches.
+The exact decoder screens with float32 matrix products, of which it only keeps the least score of every 64 points, and
+settles every close call in float64, by distance and then by public index.  Its answer therefore does not depend on how
+vectors are put into batches.
 """
 
 from __future__ import annotations
@@ -22,7 +23,11 @@ from sfumato.space.metric import FloatArray, IndexArray
 
 DECODINGS = ("approximate", "exact")
 _SINGLE_HALF_ULP = 2.0**-24
-_BLOCK_CELLS = 8_000_000
+_VECTORS_AT_ONCE = 1024
+_POINTS_AT_ONCE = 1 << 11
+_GROUP = 64
+_GROUPS_AT_ONCE = 1 << 10
+_CELLS_AT_ONCE = 1 << 14
 _SHORTLIST = 8
 
 
@@ -84,10 +89,15 @@ class ExactDecoder:
         centred = self._points - self._middle
         self._reach = float(np.sqrt(np.einsum("ij,ij->i", centred, centred).max())) or 1.0
         centred /= self._reach
-        squares = np.einsum("ij,ij->i", centred, centred)
-        self._factor = np.ascontiguousarray(np.vstack([-2.0 * centred.T, squares]).astype(np.float32))
+        count, dimension = centred.shape
+        # The last group is filled up with its last point, which is left out again among the candidates.
+        self._factor = np.zeros((-(-count // _GROUP) * _GROUP, dimension + 1), dtype=np.float32)
+        self._factor[:count, :-1] = centred
+        self._factor[:count, :-1] *= -2.0
+        self._factor[:count, -1] = np.einsum("ij,ij->i", centred, centred)
+        self._factor[count:] = self._factor[count - 1]
         # The usual dot-product analysis, for scores that are at most 3 in size; it covers the rounding to float32.
-        self._score_error = 3.03 * (len(self._factor) + 7) * _SINGLE_HALF_ULP
+        self._score_error = 3.03 * (dimension + 8) * _SINGLE_HALF_ULP
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what can be made again."""
@@ -102,37 +112,60 @@ class ExactDecoder:
         count = min(count, len(self._points))
         places = np.empty((len(vectors), count), dtype=np.intp)
         distances = np.empty((len(vectors), count))
-        step = max(1, _BLOCK_CELLS // len(self._points))
-        for start in range(0, len(vectors), step):
-            block = slice(start, start + step)
+        for start in range(0, len(vectors), _VECTORS_AT_ONCE):
+            block = slice(start, start + _VECTORS_AT_ONCE)
             places[block], distances[block] = self._nearest_of_block(vectors[block], count)
         return places, distances
 
     def _nearest_of_block(self, vectors: FloatArray, count: int) -> tuple[IndexArray, FloatArray]:
-        if len(self._points) == 1:
-            only = np.zeros((len(vectors), 1), dtype=np.intp)
-            return only, _distances(vectors, self._points, only)
-        scores = self._scores(vectors)
+        """Find the groups of points that can hold a nearest one by their least scores, and look into those only."""
+        left = self._left(vectors)
+        least = np.empty((len(vectors), len(self._factor) // _GROUP), dtype=np.float32)
+        for start in range(0, len(self._factor), _POINTS_AT_ONCE):
+            tile = self._factor[start : start + _POINTS_AT_ONCE]
+            groups = slice(start // _GROUP, start // _GROUP + len(tile) // _GROUP)
+            scores = left @ tile.T
+            np.min(scores.reshape(len(left), -1, _GROUP), axis=2, out=least[:, groups])
+        place, sizes = self._candidates(left, least, count)
+        starts = np.cumsum(sizes) - sizes
         places = np.empty((len(vectors), count), dtype=np.intp)
-        rows = np.arange(len(vectors))
-        least = np.empty((len(vectors), count), dtype=np.float32)
-        for rank in range(count):
-            places[:, rank] = scores.argmin(axis=1)
-            least[:, rank] = scores[rows, places[:, rank]]
-            scores[rows, places[:, rank]] = np.inf
-        # Everything that may be among the nearest in truth has a score of at most this.
-        limit = least[:, -1].astype(np.float64) + 2.0 * self._score_error
-        unclear = np.flatnonzero(scores.min(axis=1) <= limit)
-        scores[rows[:, None], places] = least
-        if count > 1:
-            places = _in_order(vectors, self._points, places)
-        for row in unclear.tolist():
-            near = np.flatnonzero(scores[row] <= limit[row])[None, :]
-            places[row] = _in_order(vectors[row : row + 1], self._points, near)[0, :count]
+        for size in np.unique(sizes).tolist():
+            chosen = np.flatnonzero(sizes == size)
+            near = place[starts[chosen][:, None] + np.arange(size)]
+            for part in range(0, len(chosen), max(1, _CELLS_AT_ONCE // size)):
+                some = slice(part, part + max(1, _CELLS_AT_ONCE // size))
+                ordered = near[some] if size == 1 else _in_order(vectors[chosen[some]], self._points, near[some])
+                places[chosen[some]] = ordered[:, :count]
         return places, _distances(vectors, self._points, places)
 
-    def _scores(self, vectors: FloatArray) -> npt.NDArray[np.float32]:
-        """Return (|y|**2 - 2 x.y) / max(|x|, 1) in units of the reach, which orders points as their distance does."""
+    def _candidates(
+        self, left: npt.NDArray[np.float32], least: npt.NDArray[np.float32], count: int
+    ) -> tuple[IndexArray, IndexArray]:
+        """Return all points that may be among the nearest in truth, row by row, and how many each row has.
+
+        The nearest ``count`` groups hold so many points with scores up to the last of their least scores.  So the true
+        nearest have scores of at most that, and twice the error.
+        """
+        if least.shape[1] > count:
+            limit = least.min(axis=1) if count == 1 else np.partition(least, count - 1, axis=1)[:, count - 1]
+            limit = limit.astype(np.float64) + 2.0 * self._score_error
+        else:
+            limit = np.full(len(left), np.inf)
+        row, group = np.nonzero(least <= limit[:, None])
+        rows, places = [], []
+        for start in range(0, len(row), _GROUPS_AT_ONCE):
+            some, of = group[start : start + _GROUPS_AT_ONCE], row[start : start + _GROUPS_AT_ONCE]
+            points = some[:, None] * _GROUP + np.arange(_GROUP)
+            scores = np.matmul(self._factor[points], left[of][:, :, None])[:, :, 0]
+            pair, within = np.nonzero((scores <= limit[of][:, None]) & (points < len(self._points)))
+            rows.append(of[pair])
+            places.append(points[pair, within])
+        return np.concatenate(places), np.bincount(np.concatenate(rows), minlength=len(left))
+
+    def _left(self, vectors: FloatArray) -> npt.NDArray[np.float32]:
+        """Return the other factor: a score is (|y|**2 - 2 x.y) / max(|x|, 1) in units of the reach, which orders points
+        as their distance does.
+        """
         centred = vectors - self._middle
         centred /= self._reach
         sizes = np.sqrt(np.einsum("ij,ij->i", centred, centred))
@@ -140,7 +173,7 @@ class ExactDecoder:
         left = np.empty((len(vectors), centred.shape[1] + 1), dtype=np.float32)
         left[:, :-1] = centred * shrink[:, None]
         left[:, -1] = shrink
-        return np.asarray(left @ self._factor)
+        return left
 
 
 class ApproximateDecoder:

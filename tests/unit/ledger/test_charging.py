@@ -94,7 +94,9 @@ def test_a_limit_never_changes(ledger: Ledger) -> None:
 def test_delta_is_a_budget_as_well(ledger: Ledger) -> None:
     ledger.create("ada", kind="approximate", limit=10, delta_limit="1e-5")
     ledger.charge("ada", Cost.approximate(1, "6e-6"))
-    with pytest.raises(OverdraftError, match=r"9 of epsilon and 0.000004 of delta left, the release costs 1 and 0.000006$"):
+    with pytest.raises(
+        OverdraftError, match=r"9 of epsilon and 0.000004 of delta left, the release costs 1 and 0.000006$"
+    ):
         ledger.charge("ada", Cost.approximate(1, "6e-6"))
     assert ledger.budget("ada", "approximate").delta_left == Fraction(4, 10**6)
 

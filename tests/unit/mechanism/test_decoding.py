@@ -87,7 +87,8 @@ def test_blocks_cover_every_vector(monkeypatch):
     rng = np.random.default_rng(3)
     points, vectors = rng.normal(size=(100, 3)), rng.normal(size=(50, 3))
     whole = ExactDecoder(points).nearest(vectors, 2)
-    monkeypatch.setattr("sfumato.mechanism.decoding._BLOCK_CELLS", 700)
+    for name, size in (("_VECTORS_AT_ONCE", 7), ("_POINTS_AT_ONCE", 16), ("_GROUP", 8), ("_GROUPS_AT_ONCE", 3)):
+        monkeypatch.setattr(f"sfumato.mechanism.decoding.{name}", size)
     assert np.array_equal(ExactDecoder(points).nearest(vectors, 2)[0], whole[0])
 
 
