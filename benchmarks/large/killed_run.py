@@ -1,7 +1,8 @@
 """Ten million rows through the local runner: once in one go, once killed three times at random and taken up.
 
-Rows are the first words of SST-2 sentences.  Both outputs must have the same SHA-256; the resident size is read from the
-system ten times a second and reported as it was in each tenth of the run.
+Rows are the first words of SST-2 sentences.  A run is killed where its output has grown to a random size, in each third
+of the whole.  Both outputs must have the same SHA-256; the resident size is read from the system ten times a second and
+reported as it was in each tenth of the run.
 
     python benchmarks/large/killed_run.py [ROWS] [FOLDER]
 """
@@ -21,7 +22,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from reviews import sst2
-from setting import save
+from setting import save, setting
+from sfumato.scale.part import part_path
 
 WORDS = 5
 PROGRAM = (sys.executable, "-m", "sfumato.cli.app")
@@ -43,19 +45,26 @@ def resident(pid: int) -> int:
         return 0
 
 
-def run(arguments: list[str], *, seconds: float | None = None) -> tuple[int, float, float, list[int]]:
-    """Run the program, killing it after so many seconds; return code, wall and processor time, and resident sizes."""
+def run(arguments: list[str], *, killed_at: tuple[Path, int] | None = None) -> tuple[int, float, float, list[int]]:
+    """Run the program, killing it where a file has so many bytes.
+
+    Returns the exit code, wall and processor time, and resident sizes.
+    """
     start, before = time.monotonic(), os.times()
     sizes = []
     with subprocess.Popen([*PROGRAM, *arguments]) as process:
         while process.poll() is None:
             sizes.append(resident(process.pid))
-            if seconds is not None and time.monotonic() - start > seconds:
+            if killed_at is not None and _length(killed_at[0]) >= killed_at[1]:
                 process.send_signal(signal.SIGKILL)
             time.sleep(0.1)
     after = os.times()
     spent = after.children_user + after.children_system - before.children_user - before.children_system
     return process.returncode, time.monotonic() - start, spent, sizes
+
+
+def _length(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
 
 
 def digest(path: Path) -> str:
@@ -73,7 +82,8 @@ def tenths(sizes: list[int]) -> list[float]:
 def main() -> None:
     """Measure and save."""
     rows = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000_000
-    folder = Path(sys.argv[2] if len(sys.argv) > 2 else "killed-run")
+    folder = Path(sys.argv[2] if len(sys.argv) > 2 else "killed-run").resolve()
+    begun = setting()
     owner, out = folder / "owner", folder / "out"
     for place in (owner, out):
         place.mkdir(parents=True, exist_ok=True)
@@ -89,14 +99,16 @@ def main() -> None:
     keys[1].write_text(json.dumps({"key": secret}))
     keys[1].chmod(0o600)
     given = [*options, "-o", str(out / "killed.txt"), "--key", str(keys[1]), "--resume"]
+    part, length = part_path(out / "killed.txt"), (out / "whole.txt").stat().st_size
     kills = []
-    for _ in range(3):
-        after = random.uniform(0.1, 0.35) * wall
-        code, lasted, _, _ = run(given, seconds=after)
-        kills.append({"after_seconds": round(lasted, 1), "code": code})
+    for third in range(3):
+        share = (third + random.uniform(0.1, 0.9)) / 3
+        code, lasted, _, _ = run(given, killed_at=(part, int(share * length)))
+        kills.append({"share_written": _length(part) / length, "after_seconds": round(lasted, 1), "code": code})
     code, last, _, resumed_sizes = run(given)
     same = digest(out / "whole.txt") == digest(out / "killed.txt")
     figures = {
+        **begun,
         "rows": rows,
         "bytes": source.stat().st_size,
         "words_per_row": WORDS,
