@@ -84,7 +84,7 @@ class Vocabulary:
             centred = centred @ directions[:, ::-1][:, :dimensions]
         scale = np.sqrt((centred[places >= 0] ** 2).mean()) * np.sqrt(dimensions) if (places >= 0).any() else 0.0
         drawn = np.random.default_rng(0).normal(size=(len(self), dimensions)) / np.sqrt(dimensions)
-        result = drawn.astype(np.float32)
+        result: npt.NDArray[np.float32] = drawn.astype(np.float32)
         result[PAD] = 0.0
         known = len(_SPECIAL) + np.flatnonzero(places >= 0)
         result[known] = 0.0

@@ -37,7 +37,7 @@ class Rounds:
     """Replies that were missing, not finite, too large, or of another shape."""
 
 
-class PrivateStrategy(Strategy):  # type: ignore[misc]
+class PrivateStrategy(Strategy):
     """A Flower strategy whose rounds are the steps of a plan.
 
     What comes back after a round is the model after the step; its guarantee is that of the plan, whatever clients do.
