@@ -3,6 +3,10 @@
 Writes ``results/ledger.json`` and, from it, the table of ``docs/ledger.md``; with ``--table`` the table is made again from
 the saved figures. The ledgers live in a temporary folder, which is removed afterwards; with ten million lines of history it
 takes about 7 GB. ``--rows N`` makes a shorter history. Debian's ``postgresql`` must be installed.
+
+Making ten million lines takes far longer than measuring with them. ``--folder F --step make`` makes the ledgers and leaves
+their server running; ``--step postgresql``, ``sqlite`` and ``verify`` measure, each by itself, and ``--step finish`` saves the
+figures and removes everything.
 """
 
 from __future__ import annotations
@@ -10,15 +14,17 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
+import os
 import random
 import resource
+import shutil
+import signal
 import sqlite3
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -116,24 +122,49 @@ def make_sqlite(folder: Path, rows: int) -> str:
     return str(path)
 
 
-@contextmanager
-def ledgers(sizes: list[int]) -> Iterator[dict[str, dict[int, str]]]:
-    """Make a ledger of each size on both databases, and remove them afterwards."""
+def make_ledgers(folder: Path, sizes: list[int]) -> None:
+    """Make a ledger of each size on both databases; the server goes on running."""
     server = PostgresServer(durable=True)
-    with tempfile.TemporaryDirectory(prefix="sfumato-ledger-") as folder:
-        try:
-            made: dict[str, dict[int, str]] = {"postgresql": {}, "sqlite": {}}
-            for rows in sizes:
-                for database, maker in (
-                    ("postgresql", lambda rows: make_postgres(server, rows)),
-                    ("sqlite", lambda rows: make_sqlite(Path(folder), rows)),
-                ):
-                    start = time.perf_counter()
-                    made[database][rows] = maker(rows)
-                    print(f"{database}: {rows:,} lines made in {time.perf_counter() - start:.0f} s", flush=True)
-            yield made
-        finally:
-            server.stop()
+    try:
+        made: dict[str, dict[int, str]] = {"postgresql": {}, "sqlite": {}}
+        megabytes: dict[str, dict[int, float]] = {"postgresql": {}, "sqlite": {}}
+        for rows in sizes:
+            start = time.perf_counter()
+            made["postgresql"][rows] = url = make_postgres(server, rows)
+            size = server.execute(f"SELECT pg_database_size('{url.rsplit('/', 1)[1]}')")[0][0]
+            megabytes["postgresql"][rows] = size / 1e6
+            print(f"postgresql: {rows:,} lines made in {time.perf_counter() - start:.0f} s", flush=True)
+            start = time.perf_counter()
+            made["sqlite"][rows] = path = make_sqlite(folder, rows)
+            megabytes["sqlite"][rows] = Path(path).stat().st_size / 1e6
+            print(f"sqlite: {rows:,} lines made in {time.perf_counter() - start:.0f} s", flush=True)
+    except BaseException:
+        server.stop()
+        raise
+    state = {"server": server.process_number, "cluster": str(server.folder), "made": made, "megabytes": megabytes}
+    note(folder, "ledgers", state)
+
+
+def remove(folder: Path) -> None:
+    """Stop the server that :func:`make_ledgers` left running and remove everything."""
+    state = noted(folder, "ledgers")
+    os.kill(state["server"], signal.SIGQUIT)
+    while Path(state["cluster"], "data", "postmaster.pid").exists():
+        time.sleep(0.1)
+    shutil.rmtree(state["cluster"])
+    shutil.rmtree(folder)
+
+
+def note(folder: Path, name: str, what: Any) -> None:
+    """Keep the outcome of a step for the later ones; the addresses in it hold a password."""
+    path = folder / f"{name}.json"
+    path.touch(0o600)
+    path.write_text(json.dumps(what))
+
+
+def noted(folder: Path, name: str) -> Any:
+    """Return the outcome of an earlier step."""
+    return json.loads((folder / f"{name}.json").read_text())
 
 
 def crowd(address: str, threads: int, subjects: list[str], seed: int) -> tuple[int, float, float]:
@@ -197,13 +228,15 @@ SCENES: dict[str, Callable[[str], float]] = {
 }
 
 
-def measure(scene: str, made: dict[int, str]) -> list[dict[str, float]]:
+def measure(scene: str, made: dict[str, str]) -> list[dict[str, float]]:
     """Return the rate of a scene at every length of history; lengths take turns, so that all see the same machine."""
-    rates: dict[int, list[float]] = {rows: [] for rows in made}
+    rates: dict[str, list[float]] = {rows: [] for rows in made}
     for _ in range(REPEATS):
         for rows, address in made.items():
             rates[rows].append(SCENES[scene](address))
-    figures = [{"rows": rows, "charges_per_second": max(found), "least": min(found)} for rows, found in rates.items()]
+    figures = [
+        {"rows": int(rows), "charges_per_second": max(found), "least": min(found)} for rows, found in rates.items()
+    ]
     print(scene, json.dumps(figures), flush=True)
     return figures
 
@@ -258,25 +291,80 @@ def write_page() -> None:
     PAGE.write_text(f"{before}{MARKERS[0]}\n{table()}\n{MARKERS[1]}{after}")
 
 
+def measure_rates(folder: Path, database: str) -> None:
+    """Measure every scene on one database."""
+    addresses = noted(folder, "ledgers")["made"][database]
+    note(folder, database, {scene: measure(scene, addresses) for scene in SCENES})
+
+
+def verify_longest(folder: Path) -> None:
+    """Verify the longest history of each database, in a process of its own so that its memory is its own."""
+    checks = {}
+    for database, addresses in noted(folder, "ledgers")["made"].items():
+        with multiprocessing.get_context("spawn").Pool(1) as pool:
+            checks[database] = pool.apply(verified, (addresses[max(addresses, key=int)],))
+        print(database, json.dumps(checks[database]), flush=True)
+    note(folder, "verify", checks)
+
+
+def finish(folder: Path) -> None:
+    """Save the figures of all steps, and remove what they were measured with."""
+    figures = {
+        "seconds": SECONDS,
+        "repeats": REPEATS,
+        "rates": {database: noted(folder, database) for database in ("postgresql", "sqlite")},
+        "verification": noted(folder, "verify"),
+        "megabytes": noted(folder, "ledgers")["megabytes"],
+    }
+    save("ledger", figures)
+    remove(folder)
+
+
+STEPS: dict[str, Callable[[Path], None]] = {
+    "postgresql": lambda folder: measure_rates(folder, "postgresql"),
+    "sqlite": lambda folder: measure_rates(folder, "sqlite"),
+    "verify": verify_longest,
+    "finish": finish,
+}
+
+
 def main() -> None:
-    """Measure everything."""
+    """Measure everything, or take one step of it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=10_000_000, help="lines of the longest history")
     parser.add_argument("--table", action="store_true", help="only write the table again")
+    parser.add_argument("--folder", type=Path, help="where the ledgers are, between the steps")
+    parser.add_argument("--step", choices=["make", *STEPS], help="take one step of the measurement")
     given = parser.parse_args()
-    if not given.table:
+    if (given.folder is None) != (given.step is None):
+        parser.error("--folder and --step go together")
+    if given.step:
+        take(given.folder, given.step, given.rows)
+    elif not given.table:
         measure_everything(given.rows)
-    write_page()
+    if given.step in (None, "finish"):
+        write_page()
 
 
-def measure_everything(longest: int) -> None:
-    """Make the ledgers, measure every scene and save the figures."""
-    with ledgers([0, longest // 10, longest]) as made:
-        figures = {
-            database: {scene: measure(scene, addresses) for scene in SCENES} for database, addresses in made.items()
-        }
-        checks = {database: verified(addresses[longest]) for database, addresses in made.items()}
-    save("ledger", {"seconds": SECONDS, "repeats": REPEATS, "rates": figures, "verification": checks})
+def take(folder: Path, step: str, rows: int) -> None:
+    """Take one step."""
+    if step == "make":
+        folder.mkdir(exist_ok=True)
+        make_ledgers(folder, [0, rows // 10, rows])
+    else:
+        STEPS[step](folder)
+
+
+def measure_everything(rows: int) -> None:
+    """Take all steps, one after the other, in a temporary folder."""
+    folder = Path(tempfile.mkdtemp(prefix="sfumato-ledger-"))
+    try:
+        for step in ("make", *STEPS):
+            take(folder, step, rows)
+    finally:
+        if (folder / "ledgers.json").exists():
+            remove(folder)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":

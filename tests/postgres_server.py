@@ -46,6 +46,11 @@ class PostgresServer:
             shutil.rmtree(self.folder, ignore_errors=True)
             raise
 
+    @property
+    def process_number(self) -> int:
+        """The number of the server's process."""
+        return self._process.pid
+
     def url(self, database: str = "postgres", *, password: str | None = None, user: str = USER) -> str:
         """Return the address of a database."""
         return f"postgresql://{user}:{password or self.password}@127.0.0.1:{self.port}/{database}"
