@@ -106,6 +106,25 @@ class Outcome:
     """Where the texts came from."""
 
 
+@dataclass(frozen=True)
+class Seconds:
+    """How long something took by the clock, and for how long it had a processor."""
+
+    passed: float = 0.0
+    computed: float = 0.0
+
+    @classmethod
+    def now(cls) -> Seconds:
+        """Return the readings of both clocks, of which only differences mean anything."""
+        return cls(time.perf_counter(), time.process_time())
+
+    def __add__(self, other: Seconds) -> Seconds:
+        return Seconds(self.passed + other.passed, self.computed + other.computed)
+
+    def __sub__(self, other: Seconds) -> Seconds:
+        return Seconds(self.passed - other.passed, self.computed - other.computed)
+
+
 class Run:
     """The steps of one run: kept in a folder, said to whoever watches."""
 
@@ -119,6 +138,8 @@ class Run:
         """The folder of the user's data files."""
         self.reused = 0
         """Steps that were read back."""
+        self.earlier = Seconds()
+        """What the steps that were read back took when they were computed."""
 
     def step(self, name: str, parameters: Mapping[str, Json], compute: Callable[[], Json]) -> Json:
         """Return what ``compute`` returns (plain data), computing it once for these parameters."""
@@ -129,14 +150,20 @@ class Run:
             known = _read(path)
             if known is not None:
                 self.reused += 1
+                self.earlier += Seconds(known["seconds"], known["processor_seconds"])
                 return known["result"]
         if self._say:
             self._say(f"{name} {', '.join(f'{key}={value}' for key, value in parameters.items() if _is_short(value))}")
+        start = Seconds.now()
         result = compute()
+        took = Seconds.now() - start
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
             partial = path.with_suffix(".part")
-            partial.write_text(json.dumps({"parameters": dict(parameters), "result": result}, default=str) + "\n")
+            kept = {
+                "parameters": dict(parameters), "seconds": took.passed, "processor_seconds": took.computed, "result": result,
+            }  # fmt: skip
+            partial.write_text(json.dumps(kept, default=str) + "\n")
             os.replace(partial, path)
         return result
 
@@ -151,7 +178,8 @@ def _read(path: Path) -> dict[str, Json] | None:
         data = json.loads(path.read_text())
     except (OSError, ValueError):
         return None
-    return data if isinstance(data, dict) and "result" in data else None
+    whole = isinstance(data, dict) and {"seconds", "processor_seconds", "result"} <= set(data)
+    return data if whole else None
 
 
 @dataclass(frozen=True)
@@ -180,11 +208,11 @@ class Experiment:
 def run_experiment(experiment: Experiment, setting: str, run: Run) -> dict[str, Json]:
     """Run an experiment and return its result as plain data."""
     config = experiment.setting(setting)
-    start = time.perf_counter()
+    start = Seconds.now()
     # One thread for each process: small matrices gain nothing from more, and several runs may share a machine.
     with threadpool_limits(1):
         outcome = experiment.run(config, run)
-    seconds = time.perf_counter() - start
+    took = Seconds.now() - start + run.earlier
     return {
         "experiment": experiment.name,
         "title": experiment.title,
@@ -194,7 +222,8 @@ def run_experiment(experiment: Experiment, setting: str, run: Run) -> dict[str, 
         "config": dataclasses.asdict(config),
         **dataclasses.asdict(outcome),
         "machine": machine(),
-        "seconds": seconds,
+        "seconds": took.passed,
+        "processor_seconds": took.computed,
         "steps_read_back": run.reused,
     }
 

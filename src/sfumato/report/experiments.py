@@ -36,7 +36,7 @@ def experiment_markdown(data: Mapping[str, Any], images: Sequence[str] = ()) -> 
 
     >>> result = {"title": "Rain", "claim": "It rains.", "source": "A book", "findings": ["It rained."], "claims": [],
     ...           "figures": [], "tables": [], "differences": [], "data": "a window", "setting": "small",
-    ...           "config": {"days": 1}, "machine": {"machine": "1 x M"}, "seconds": 1.0}
+    ...           "config": {"days": 1}, "machine": {"machine": "1 x M"}, "seconds": 2.0, "processor_seconds": 1.0}
     >>> experiment_markdown(result).splitlines()[:3]
     ['# Rain', '', 'It rains.']
     """
@@ -80,7 +80,8 @@ def cell_text(cell: Any) -> Cell:
 def _setting(data: Mapping[str, Any]) -> dict[str, Cell]:
     config = {f"{name}": _plain(value) for name, value in data["config"].items()}
     machine = {name: _plain(value) for name, value in data["machine"].items()}
-    return {"setting": data["setting"], **config, **machine, "seconds": round(float(data["seconds"]))}
+    took = {"seconds": round(float(data["seconds"])), "of a processor": round(float(data["processor_seconds"]))}
+    return {"setting": data["setting"], **config, **machine, **took}
 
 
 def _plain(value: Any) -> Cell:

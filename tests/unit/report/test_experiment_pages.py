@@ -24,7 +24,7 @@ FIGURE: dict[str, Any] = {
 RESULT: dict[str, Any] = {
     "experiment": "one", "title": "Title & more", "source": "A paper", "claim": "More | less", "setting": "small",
     "config": {"seeds": [0, 1, 2], "epsilons": [1.0, 2.0]}, "machine": {"machine": "1 x M", "packages": {"numpy": "2"}},
-    "findings": ["Found a <script>."], "differences": ["None."], "data": "made up", "seconds": 1.2,
+    "findings": ["Found a <script>."], "differences": ["None."], "data": "made up", "seconds": 1.2, "processor_seconds": 1.1,
     "claims": [
         {"claim": "a", "published": "1", "measured": "2", "holds": False},
         {"claim": "b", "published": "1", "measured": "1", "holds": None},
