@@ -33,6 +33,7 @@ from sfumato.latent.encoders.projection import Projection
 from sfumato.latent.encoders.words import WordMeanEncoder
 from sfumato.latent.heads import Head, HeadSettings
 from sfumato.latent.labels import RandomisedResponse
+from sfumato.latent.orders import secret_sample
 from sfumato.latent.plan import NoisePlan
 from sfumato.latent.published import as_published
 from sfumato.latent.vectors import choose_clip, clip
@@ -287,7 +288,9 @@ def sampling_rows(config: LatentConfig, dataset: str, encoder: str) -> Iterator[
                     generator = np.random.default_rng(seed)
                     if mode.startswith("secret"):
                         plan = secretly_sampled(epsilon=epsilon, records=count, batch=batch, **shape).noise
-                        chosen = generator.permutation(count)[:batch]
+                        chosen = secret_sample(
+                            count, batch, corpus.train_labels, lambda bound: int(generator.integers(bound))
+                        )
                         vectors, labels = noisy(corpus.train[chosen], plan, generator), corpus.train_labels[chosen]
                         facts |= {"scale_over_clip": round(plan.scale / plan.clip, 4)}
                         return scores(head_for(plan, seed).fit(vectors, labels), corpus, query, generator)
@@ -411,7 +414,8 @@ TABLES = {
 def block(config: LatentConfig, table: str, encoder: str, dataset: str, epsilon: float) -> list[dict[str, Any]]:
     """Return the rows of a table for one encoder, data set and epsilon, kept so that an interrupted run can go on."""
     one = replace(config, epsilons=(epsilon,))
-    label = json.dumps([asdict(one), table, encoder, dataset], sort_keys=True)
+    shape = {name: value for name, value in asdict(one).items() if name not in ("tables", "datasets", "encoders")}
+    label = json.dumps([shape, table, encoder, dataset], sort_keys=True)
     path = data.cache_folder() / f"rows-{hashlib.sha256(label.encode()).hexdigest()[:24]}.json"
     if path.exists():
         return json.loads(path.read_text())
@@ -425,31 +429,30 @@ def block(config: LatentConfig, table: str, encoder: str, dataset: str, epsilon:
 
 def run(
     config: LatentConfig | None = None,
-    tell: Callable[[str], None] | None = None,
-    patience: float = math.inf,
-) -> dict[str, Any] | None:
-    """Return all tables as plain data; None where there is more to do than ``patience`` processor seconds allow."""
+    tell: Callable[[str], None] = lambda line: None,
+    keep: Callable[[dict[str, Any]], object] = lambda result: None,
+) -> dict[str, Any]:
+    """Return all tables as plain data; ``keep`` is given what there is after each of them."""
     chosen = config or LatentConfig()
     torch.set_num_threads(1)
-    tables: dict[str, list[dict[str, Any]]] = {}
-    for table in chosen.tables:
-        tables[table] = []
-        for dataset in ("sst2",) if table == "position" else chosen.datasets:
-            for encoder in chosen.encoders:
-                for epsilon in chosen.epsilons_of(table):
-                    if time.process_time() > patience:
-                        return None
-                    tables[table] += block(chosen, table, encoder, dataset, epsilon)
-                    if tell:
-                        tell(f"{table}, {dataset}, {encoder}, epsilon {epsilon:g}: {time.process_time():.0f} s")
-    return {
+    result: dict[str, Any] = {
         "config": asdict(chosen),
         "records": {name: len(data.load(name, chosen.limit).labels) for name in data.NAMES},
         "word_pieces": data.MAX_TOKENS,
         "token_table_pieces": TOKENS,
         "without_noise": without_noise(chosen),
-        "tables": tables,
+        "tables": {},
     }
+    for table in chosen.tables:
+        rows: list[dict[str, Any]] = []
+        for dataset in ("sst2",) if table == "position" else chosen.datasets:
+            for encoder in chosen.encoders:
+                for epsilon in chosen.epsilons_of(table):
+                    rows += block(chosen, table, encoder, dataset, epsilon)
+                    tell(f"{table}, {dataset}, {encoder}, epsilon {epsilon:g}: {time.process_time():.0f} s")
+        result["tables"][table] = rows
+        keep(result)
+    return result
 
 
 def without_noise(config: LatentConfig) -> list[dict[str, Any]]:
@@ -471,9 +474,11 @@ def without_noise(config: LatentConfig) -> list[dict[str, Any]]:
 if __name__ == "__main__":
     from setting import save
 
-    small = "--small" in sys.argv
-    limit = float(sys.argv[sys.argv.index("--seconds") + 1]) if "--seconds" in sys.argv else math.inf
-    result = run(LatentConfig.small() if small else None, lambda line: print(line, flush=True), limit)
-    if result is None:
-        sys.exit(75)  # run it again to go on
-    print(result["tables"] if small else save("latent_accuracy", result))
+    def say(line: str) -> None:
+        """Show how far it is."""
+        print(line, flush=True)
+
+    if "--small" in sys.argv:
+        print(json.dumps(run(LatentConfig.small(), say)["tables"], indent=1))
+    else:
+        run(tell=say, keep=lambda result: save("latent_accuracy", result))

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from sfumato.latent.heads import Head, HeadSettings
     from sfumato.latent.labels import RandomisedResponse
     from sfumato.latent.layer import GaussianLayer
+    from sfumato.latent.orders import mixed_order, secret_sample
     from sfumato.latent.plan import NoisePlan
     from sfumato.latent.published import PublishedPlan, as_published
     from sfumato.latent.release import release, release_records
@@ -34,6 +35,7 @@ _HOMES = {
     "heads": ("Head", "HeadSettings"),
     "labels": ("RandomisedResponse",),
     "layer": ("GaussianLayer",),
+    "orders": ("mixed_order", "secret_sample"),
     "plan": ("NoisePlan",),
     "published": ("PublishedPlan", "as_published"),
     "service.client": ("LatentClient",),
@@ -61,10 +63,12 @@ __all__ = [
     "as_published",
     "choose_clip",
     "clip",
+    "mixed_order",
     "release",
     "release_once",
     "release_records",
     "run_task",
+    "secret_sample",
     "secretly_sampled",
     "several_releases",
     "shuffled",

@@ -26,7 +26,8 @@ _ORDERS = 48
 
 SAMPLING_NOTE = (
     "Holds for one owner who picks the sentences of a round secretly, uniformly and without replacement, and sends them "
-    "in a random order: whoever learns which sentences took part gets the promise of a release without sampling"
+    "in a random order: whoever learns which sentences took part gets the promise of a release without sampling; where "
+    "labels are sent along, the sentences of each label must be sampled by themselves, none at a larger share"
 )
 SHUFFLE_NOTE = (
     "Holds against whoever sees the shuffled vectors only: the shuffler must be honest, the vectors unlinkable to their "
@@ -135,7 +136,11 @@ def _composed(one: Callable[[float], float], rounds: int, delta: float) -> float
 def secretly_sampled(
     *, epsilon: float, clip: float, dimension: int, records: int, batch: int, rounds: int = 1, delta: float = 1e-5
 ) -> AmplifiedPlan:
-    """Return the noise for ``rounds`` rounds of ``batch`` out of ``records`` sentences, secretly sampled by one owner."""
+    """Return the noise for ``rounds`` rounds of ``batch`` out of ``records`` sentences, secretly sampled by one owner.
+
+    :func:`~sfumato.latent.orders.secret_sample` does the sampling.  Where labels are sent with the vectors, they may tell
+    who took part (the only sentence with its label is seen to be there), so each label is sampled by itself.
+    """
     gather(lambda: require_count(records=records, batch=batch, rounds=rounds))
     if batch > records:
         raise ParameterError(f"a batch of {batch} cannot be taken from {records} records")
@@ -178,7 +183,8 @@ def upsampled(
     """Return the noise for true queries hidden among fictitious ones.
 
     The theorem of :func:`shuffled` holds for any other records in the batch, so fictitious ones count, if the same
-    randomiser made them.  Each true query is sent once (:func:`mixed_order` gives the order).
+    randomiser made them.  Each true query is sent once (:func:`~sfumato.latent.orders.mixed_order`
+    gives the order).
     """
     gather(lambda: require_count(queries=queries), lambda: require_count(fictitious=fictitious + 1))
     return _calibrated(
@@ -213,7 +219,7 @@ def _calibrated(
     least = mu_for(epsilon, delta) / math.sqrt(rounds) * (1 - 1e-12)
     # Not every accountant is monotone to the last digit: what is returned was asked itself, so it is safe.
     mu = greatest(lambda one: epsilon_at(one) <= epsilon, least, 64 * max(least, 0.1), tolerance=1e-3)
-    plan = NoisePlan(clip=clip, scale=2 * clip / mu, dimension=dimension, delta=delta, releases=rounds)
+    plan = NoisePlan(clip=clip, scale=up(2 * clip / mu), dimension=dimension, delta=delta, releases=rounds)
     plain = replace(plan, releases=1).epsilon()
     promise = ApproximateGuarantee(
         mechanism=name,

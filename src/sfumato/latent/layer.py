@@ -15,7 +15,7 @@ from sfumato.foundation.randomness import Source, SystemSource
 from sfumato.latent import noise
 from sfumato.latent.calibration import single_release
 from sfumato.latent.plan import NoisePlan
-from sfumato.latent.release import stated
+from sfumato.latent.release import on_grid, stated
 from sfumato.latent.vectors import SHRINK
 
 try:
@@ -30,7 +30,8 @@ class GaussianLayer(torch.nn.Module):
     ``source`` is where the noise comes from: the operating system's cryptographic generator (the default), any other
     :class:`~sfumato.foundation.randomness.Source`, or a ``torch.Generator``, which is quicker, predictable, and makes the
     guarantee say so.  The guarantee is that of ``plan.releases`` passes of one sentence; each further pass is one more
-    release.
+    release.  It is a promise about the layer: what comes before it must be public.  An encoder that is trained through it
+    on the owner's own sentences carries them into every later release of every other sentence.
 
     >>> layer = GaussianLayer.calibrated(epsilon=4.0, delta=1e-5, clip=1.0, dimension=2)
     >>> layer.eval()(torch.zeros(3, 2)).shape
@@ -89,33 +90,41 @@ class GaussianLayer(torch.nn.Module):
         if wanted == 3 and vectors.shape[1] > plan.tokens:
             raise ParameterError(f"a sentence has up to {plan.tokens} tokens in this plan, got {vectors.shape[1]}")
         clipped = self.clip(vectors)
-        released = self._on_grid(clipped) + self._noise(tuple(clipped.shape)) if clipped.numel() else clipped
+        released = self._noised(clipped) if clipped.numel() else clipped
         if mask is not None:
             released = released * mask.unsqueeze(-1)
         return released.to(vectors.dtype)
 
-    def _on_grid(self, clipped: torch.Tensor) -> torch.Tensor:
-        if self.plan.distribution != "discrete":
-            return clipped
-        rounded = torch.round(clipped / self.plan.grid) * self.plan.grid
-        return clipped + (rounded - clipped).detach()  # the gradient goes straight through the rounding
-
-    def _noise(self, shape: tuple[int, ...]) -> torch.Tensor:
+    def _noised(self, clipped: torch.Tensor) -> torch.Tensor:
         plan, source = self.plan, self._source
+        shape = tuple(clipped.shape)
         if isinstance(source, torch.Generator):
             if plan.distribution == "gaussian":
-                return torch.randn(shape, generator=source, dtype=torch.float64) * plan.scale
+                return clipped + torch.randn(shape, generator=source, dtype=torch.float64) * plan.scale
             ends = torch.rand(shape, generator=source, dtype=torch.float64).clamp(min=2.0**-53) * 2 - 1
-            return -plan.scale * torch.sign(ends) * torch.log1p(-ends.abs())
+            return clipped - plan.scale * torch.sign(ends) * torch.log1p(-ends.abs())
         if plan.distribution == "discrete":
-            drawn = noise.discrete_gaussian(source, shape, plan.steps) * plan.grid
-        elif plan.distribution == "laplace":
-            drawn = noise.laplace(source, shape, plan.scale)
-        else:
-            drawn = noise.gaussian(source, shape, plan.scale)
-        return torch.from_numpy(np.ascontiguousarray(drawn))
+            return _OnGrid.apply(clipped, plan, source)  # type: ignore[no-any-return, no-untyped-call]
+        drawn = (noise.laplace if plan.distribution == "laplace" else noise.gaussian)(source, shape, plan.scale)
+        return clipped + torch.from_numpy(np.ascontiguousarray(drawn))
 
     def extra_repr(self) -> str:
         """Show the numbers of the plan."""
         plan = self.plan
         return f"{plan.distribution}, position={plan.position}, clip={plan.clip:g}, scale={plan.scale:g}"
+
+
+class _OnGrid(torch.autograd.Function):
+    """The discrete release, whose gradient goes straight through.
+
+    Value and noise are added as whole numbers of steps: were each of them turned into a number first, the last digits of
+    their sum would tell which of the two is which.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, clipped: torch.Tensor, plan: NoisePlan, source: Source) -> torch.Tensor:
+        return torch.from_numpy(on_grid(clipped.detach().numpy(), plan, source))
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, None, None]:
+        return gradients[0], None, None

@@ -9,8 +9,6 @@ here as :func:`printed_mu` for the record).  And it counts on sampling that the 
 from __future__ import annotations
 
 import math
-import secrets
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from sfumato.accounting.gaussian import epsilon_of, mu_for
@@ -102,33 +100,3 @@ def printed_mu(*, scale: float, clip: float, rate: float, steps: int) -> float:
 
 def _limit(mu: float, rate: float, steps: int) -> float:
     return rate * math.sqrt(steps * math.expm1(mu * mu))
-
-
-def published_order(queries: int, fictitious: int, below: Callable[[int], int] = secrets.randbelow) -> list[int]:
-    """Return the published order of sending: draw from all queries until every true one has come up.
-
-    Numbers below ``queries`` are true queries.  A true query is sent about as often as the harmonic number of ``queries``
-    (each time with fresh noise), so this up-sampling makes privacy worse; the tests measure it.
-    """
-    gather(lambda: require_count(queries=queries), lambda: require_count(fictitious=fictitious + 1))
-    missing = set(range(queries))
-    order = []
-    while missing:
-        drawn = below(queries + fictitious)
-        order.append(drawn)
-        missing.discard(drawn)
-    return order
-
-
-def mixed_order(queries: int, fictitious: int, below: Callable[[int], int] = secrets.randbelow) -> list[int]:
-    """Return the sound order: a uniformly random permutation, every query once (Fisher and Yates).
-
-    >>> sorted(mixed_order(2, 3))
-    [0, 1, 2, 3, 4]
-    """
-    gather(lambda: require_count(queries=queries), lambda: require_count(fictitious=fictitious + 1))
-    order = list(range(queries + fictitious))
-    for last in range(len(order) - 1, 0, -1):
-        other = below(last + 1)
-        order[last], order[other] = order[other], order[last]
-    return order

@@ -79,13 +79,17 @@ def checked_shape(vectors: npt.ArrayLike, plan: NoisePlan) -> FloatArray:
     return array
 
 
+def on_grid(clipped: FloatArray, plan: NoisePlan, source: Source) -> FloatArray:
+    """Return the discrete release of clipped vectors: value and noise are added as whole numbers of grid steps."""
+    steps = np.rint(clipped / plan.grid).astype(np.int64)
+    return np.asarray((steps + noise.discrete_gaussian(source, clipped.shape, plan.steps)) * plan.grid)
+
+
 def _noised(clipped: FloatArray, plan: NoisePlan, source: Source, mask: npt.NDArray[np.bool_] | None) -> FloatArray:
     if clipped.size == 0:
         return clipped
     if plan.distribution == "discrete":
-        steps = np.rint(clipped / plan.grid).astype(np.int64)
-        drawn = noise.discrete_gaussian(source, clipped.shape, plan.steps)
-        released = (steps + drawn) * plan.grid
+        released = on_grid(clipped, plan, source)
     elif plan.distribution == "laplace":
         released = clipped + noise.laplace(source, clipped.shape, plan.scale)
     else:

@@ -87,6 +87,14 @@ def test_gradients_pass_the_grid() -> None:
     assert vectors.grad[0].tolist() == pytest.approx([1.0] * 6)
 
 
+def test_nothing_but_the_grid_comes_out_of_the_discrete_layer() -> None:
+    """Equal sums of value and noise are equal to the last bit: else the rounding would tell the value."""
+    one = layer("discrete")
+    values = torch.linspace(-0.4, 0.4, 6, dtype=torch.float64).repeat(300, 1)
+    released = one(values).numpy()
+    assert (released == np.rint(released / one.plan.grid) * one.plan.grid).all()
+
+
 def test_tokens_have_noise_of_their_own() -> None:
     one = GaussianLayer(NoisePlan(clip=1.0, scale=1.0, dimension=6, position="token", tokens=3))
     mask = torch.tensor([[True, True, False]])

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 
-import numpy as np
 import pytest
 
 from sfumato.foundation.errors import BudgetError, ParameterError, UnsoundError
-from sfumato.foundation.randomness import RunKey, below
-from sfumato.latent.published import as_published, claimed_epsilon, mixed_order, printed_mu, published_order
+from sfumato.latent.published import as_published, claimed_epsilon, printed_mu
 
 SETTING = {"clip": 1.0, "dimension": 8, "rate": 0.01, "steps": 1000}
 
@@ -59,28 +56,3 @@ def test_the_central_limit_is_below_an_exact_privacy_loss_distribution() -> None
 def test_a_share_is_at_most_one() -> None:
     with pytest.raises(ParameterError, match="rate"):
         as_published(epsilon=1.0, clip=1.0, dimension=2, rate=1.5, steps=3, allow_unsound=True)
-
-
-def drawn(number: int) -> object:
-    source = RunKey.from_seed(12).record(number)
-    return lambda bound: int(below(source, np.array([bound], dtype=np.uint64))[0])
-
-
-def test_drawing_until_all_have_come_up_sends_a_query_a_harmonic_number_of_times() -> None:
-    queries, fictitious, runs = 30, 15, 300
-    sent = [
-        sum(place < queries for place in published_order(queries, fictitious, drawn(run))) / queries  # type: ignore[arg-type]
-        for run in range(runs)
-    ]
-    harmonic = sum(1 / k for k in range(1, queries + 1))
-    deviation = np.std(sent, ddof=1) / math.sqrt(runs)
-    assert abs(np.mean(sent) - harmonic) < 5 * deviation
-    assert harmonic > 3.9  # so each query is released about four times, each time with fresh noise
-
-
-def test_the_sound_order_sends_each_query_once_in_any_order_alike() -> None:
-    counts = Counter(tuple(mixed_order(2, 1, drawn(run))) for run in range(6000))  # type: ignore[arg-type]
-    assert len(counts) == 6
-    statistic = sum((count - 1000) ** 2 / 1000 for count in counts.values())
-    assert statistic < 35.9  # chi-squared with 5 degrees: above it once in a million
-    assert sorted(mixed_order(5, 7)) == list(range(12))
