@@ -60,17 +60,23 @@ class SystemSource:
 
     def uint64(self, count: int, each: int = 1) -> UInt64Array:
         """Return fresh integers."""
-        return np.frombuffer(os.urandom(8 * count * each), dtype="<u8").astype(np.uint64, copy=False)
+        return _integers(os.urandom(8 * count * each))
 
     def again(self, positions: npt.NDArray[np.intp], attempt: int) -> UInt64Array:
         """Return fresh integers for rejected draws."""
         return self.uint64(len(positions))
 
 
+def _integers(stream: bytes) -> UInt64Array:
+    return np.frombuffer(stream, dtype="<u8").astype(np.uint64, copy=False)
+
+
 class StreamSource:
     """The pseudo-random stream of one record: number *i* is a pure function of (key, label, i)."""
 
     _BLOCK = 1024
+
+    __slots__ = ("_last_start", "_position", "_prefix", "secure")
 
     def __init__(self, prefix: bytes, secure: bool) -> None:
         self._prefix = prefix
@@ -83,15 +89,19 @@ class StreamSource:
 
     def uint64(self, count: int, each: int = 1) -> UInt64Array:
         """Return the next integers; how calls are split does not change the stream."""
-        start, stop = self._position, self._position + count * each
-        first, offset = divmod(start, self._BLOCK)
-        pieces = [
-            self._block(block, min(self._BLOCK, stop - block * self._BLOCK))
-            for block in range(first, -(-stop // self._BLOCK))
-        ]
+        return _integers(self.bytes(count * each))
+
+    def bytes(self, count: int) -> bytes:
+        """Return the next integers as they are in memory, 8 bytes each."""
+        start, stop = self._position, self._position + count
         self._position, self._last_start = stop, start
-        stream = np.frombuffer(b"".join(pieces), dtype="<u8").astype(np.uint64, copy=False)
-        return stream[offset:]
+        first, offset = divmod(start, self._BLOCK)
+        if stop <= (first + 1) * self._BLOCK:
+            return self._block(first, stop - first * self._BLOCK)[8 * offset :]
+        blocks = range(first, -(-stop // self._BLOCK))
+        return b"".join(self._block(block, min(self._BLOCK, stop - block * self._BLOCK)) for block in blocks)[
+            8 * offset :
+        ]
 
     def again(self, positions: npt.NDArray[np.intp], attempt: int) -> UInt64Array:
         """Return the integer that replaces each rejected one: it depends on the draw and the attempt only."""
@@ -121,8 +131,8 @@ class BatchSource:
         """Return the numbers of all records, one after the other; ``count`` is the total of their draws."""
         if count != self._starts[-1]:
             raise ParameterError(f"this batch makes {self._starts[-1]} draws at a time, got {count}")
-        pieces = [stream.uint64(n, each) for stream, n in zip(self._streams, self._counts, strict=True)]
-        return np.concatenate(pieces) if pieces else np.empty(0, dtype=np.uint64)
+        pieces = [stream.bytes(n * each) for stream, n in zip(self._streams, self._counts, strict=True)]
+        return _integers(b"".join(pieces))
 
     def again(self, positions: npt.NDArray[np.intp], attempt: int) -> UInt64Array:
         """Return the numbers that replace rejected ones, each from its own record's stream."""
@@ -168,12 +178,16 @@ class RunKey:
 
     def stream(self, purpose: str, label: bytes) -> StreamSource:
         """Return the stream named by ``purpose`` and ``label``."""
-        name = purpose.encode()
-        return StreamSource(self.secret + len(name).to_bytes(2, "little") + name + label, self.secure)
+        return StreamSource(self._prefix(purpose) + label, self.secure)
 
     def records(self, numbers: Sequence[int], counts: Sequence[int], purpose: str = "word") -> BatchSource:
         """Return the streams of several records, ``counts[i]`` draws from record ``numbers[i]``."""
-        return BatchSource([self.record(number, purpose) for number in numbers], counts)
+        prefix = self._prefix(purpose)
+        return BatchSource([StreamSource(prefix + n.to_bytes(8, "little"), self.secure) for n in numbers], counts)
+
+    def _prefix(self, purpose: str) -> bytes:
+        name = purpose.encode()
+        return self.secret + len(name).to_bytes(2, "little") + name
 
 
 def below(source: Source, bounds: UInt64Array) -> UInt64Array:

@@ -73,6 +73,11 @@ class Policy(ABC):
     def keeps(self) -> str:
         """What this policy releases as it is, in plain words; empty when it keeps nothing."""
 
+    @property
+    def protects_everything(self) -> bool:
+        """Whether every token of any text is protected, so that none needs to be looked at."""
+        return False
+
     @abstractmethod
     def protects(self, document: Document) -> Mask:
         """Return a mask over the document's tokens."""

@@ -15,6 +15,10 @@ class _Everything(Policy):
     def keeps(self) -> str:
         return ""
 
+    @property
+    def protects_everything(self) -> bool:
+        return True
+
     def protects(self, document: Document) -> Mask:
         return np.ones(len(document.pieces) // 2, dtype=bool)
 

@@ -76,8 +76,8 @@ class Batch:
     """The protected tokens of several records, one after the other."""
 
     tokens: list[str] = field(repr=False)
+    """In lower case."""
     ids: IndexArray = field(repr=False)
-    cases: IndexArray = field(repr=False)
     counts: Sequence[int]
     """Protected tokens of each record."""
     first_record: int
@@ -135,7 +135,7 @@ def _numbers(batch: Batch) -> Batch:
     chosen = np.flatnonzero(_is_number(batch))
     record = np.repeat(np.arange(len(batch.counts)), batch.counts)
     counts = np.bincount(record[chosen], minlength=len(batch.counts)).tolist()
-    return Batch([batch.tokens[i] for i in chosen], batch.ids[chosen], batch.cases[chosen], counts, batch.first_record)
+    return Batch([batch.tokens[i] for i in chosen], batch.ids[chosen], counts, batch.first_record)
 
 
 def _record_source(batch: Batch, counts: Sequence[int], key: RunKey | None, purpose: str) -> Source:
@@ -152,7 +152,7 @@ def _dataset_source(key: RunKey | None, labels: Sequence[tuple[str, str]], count
 
 
 def _label(batch: Batch, place: int) -> tuple[str, str]:
-    token = batch.tokens[place].lower()
+    token = batch.tokens[place]
     if token != PADDING:
         return "unknown word", token
     ends = np.cumsum(batch.counts)
@@ -180,7 +180,7 @@ def _groups(batch: Batch, consistency: Consistency) -> _Groups:
             seen = {}
         before = len(groups.first)
         for at in range(place, place + count):
-            position, token = int(batch.ids[at]), batch.tokens[at].lower()
+            position, token = int(batch.ids[at]), batch.tokens[at]
             word: object = position if position >= 0 else token
             if token == PADDING:
                 word = (PADDING, at)  # padding never shares a draw: equal words would show where it begins

@@ -30,6 +30,7 @@ from sfumato.sanitize.consistency import (
     with_consistency,
 )
 from sfumato.sanitize.identifiers import IdentifierReplacer
+from sfumato.sanitize.layout import AsWritten, Layout, OfLength
 from sfumato.sanitize.lookup import CASES, Lookup
 from sfumato.text import apply_case
 
@@ -205,18 +206,13 @@ class Sanitizer:
     def _batch(self, texts: Sequence[str], key: RunKey | None, first_record: int) -> SanitizedBatch:
         if key is None:
             key = self._key
-        documents, masks = self._decide(texts, key, first_record)
-        work = [_cut(document, mask, self.public_length) for document, mask in zip(documents, masks, strict=True)]
-        chosen = [token for record in work for token in record.protected]
-        counts = [len(record.protected) for record in work]
-        words, tally = self._replacements(Batch(chosen, *self._lookup.of(chosen), counts, first_record), key)
-        done, start = [], 0
-        for record, count in zip(work, counts, strict=True):
-            done.append(record.rejoined(words[start : start + count]))
-            start += count
-        kept = sum(record.kept for record in work)
+        texts, protected = self._decide(texts, key, first_record)
+        length = self.public_length
+        layout: Layout = AsWritten(texts, protected) if length is None else OfLength(texts, protected, length)
+        words, tally = self._replacements(layout, key, first_record)
         guarantee = self.guarantee if key is None else self.guarantee.with_randomness(key.secure)
-        return SanitizedBatch(done, guarantee, replace(tally, kept=kept, longest_record=max(counts, default=0)))
+        counts = replace(tally, kept=layout.kept, longest_record=max(layout.counts, default=0))
+        return SanitizedBatch(layout.rejoined(words), guarantee, counts)
 
     def column(
         self,
@@ -237,11 +233,13 @@ class Sanitizer:
 
     def _decide(
         self, texts: Sequence[str], key: RunKey | None, first_record: int
-    ) -> tuple[list[Document], list[npt.NDArray[np.bool_]]]:
-        """Split the texts and mark what is protected; identifiers are replaced first, where that was asked for."""
+    ) -> tuple[Sequence[str], npt.NDArray[np.bool_] | None]:
+        """Mark the tokens that are protected (None: all); identifiers are replaced first, where that was asked for."""
         if self.identifiers is None:
+            if self.policy.protects_everything:
+                return texts, None
             documents = [Document(text) for text in texts]
-            return documents, self.policy.protects_many(documents)
+            return texts, _one_after_the_other(self.policy.protects_many(documents))
         documents, settled = [], []
         for number, text in enumerate(texts, first_record):
             source: Source = SystemSource() if key is None else key.record(number, "identifier")
@@ -249,18 +247,21 @@ class Sanitizer:
             documents.append(Document(replaced.text))
             settled.append(replaced.mask(documents[-1]))
         masks = self.policy.protects_many(documents)
-        return documents, [mask & ~done for mask, done in zip(masks, settled, strict=True)]
+        left = [mask & ~done for mask, done in zip(masks, settled, strict=True)]
+        return [document.text for document in documents], _one_after_the_other(left)
 
-    def _replacements(self, batch: Batch, key: RunKey | None) -> tuple[list[str], Counts]:
+    def _replacements(self, layout: Layout, key: RunKey | None, first_record: int) -> tuple[list[str], Counts]:
+        ids, cases = layout.find(self._lookup)
+        batch = Batch(layout.tokens, ids, layout.counts, first_record)
         drawn = draw(self.mechanism, batch, self.consistency, key)
         words: list[str] = self._spellings[drawn].tolist()
-        cases = batch.cases.tolist()
-        for place in np.flatnonzero(batch.cases).tolist():
+        for place in np.flatnonzero(cases).tolist():
             words[place] = apply_case(words[place], CASES[cases[place]])
-        unknown = np.flatnonzero(batch.ids == UNKNOWN)
+        is_unknown = ids == UNKNOWN
+        unknown = np.flatnonzero(is_unknown)
         if self.oov in ("mask", "keep"):
             for place in unknown.tolist():
-                token = batch.tokens[place]
+                token = layout.token(place)
                 # With a digit mechanism no digit passes as it is, so a mixed token such as a plate number is drawn.
                 drawn_all_the_same = token == PADDING or (
                     self.oov == "keep" and self.digits is not None and self.digits.digit_count(token) > 0
@@ -270,8 +271,7 @@ class Sanitizer:
         numbers = 0
         if self.digits is not None:
             numbers = replace_digits(self.digits, batch, self.consistency, key, words)
-        known = batch.ids != UNKNOWN
-        unchanged = int(np.count_nonzero(drawn[known] == batch.ids[known]))
+        unchanged = int(np.count_nonzero((drawn == ids) & ~is_unknown))
         return words, Counts(len(words), 0, len(unknown) - numbers, unchanged)
 
     def position_of(self, token: str) -> int:
@@ -290,28 +290,6 @@ class Sanitizer:
     @cached_property
     def _spellings(self) -> npt.NDArray[np.object_]:
         return np.array(self.mechanism.space.words, dtype=object)
-
-
-@dataclass(frozen=True)
-class _Record:
-    """One text between being split and being joined again."""
-
-    parts: list[str]
-    protected: list[str]
-    places: list[int] | None
-    """Places of the protected tokens among the parts; None where every token is protected."""
-
-    @property
-    def kept(self) -> int:
-        return len(self.parts) // 2 - len(self.protected)
-
-    def rejoined(self, words: list[str]) -> str:
-        if self.places is None:
-            self.parts[1::2] = words
-        else:
-            for place, word in zip(self.places, words, strict=True):
-                self.parts[place] = word
-        return "".join(self.parts)
 
 
 def require_public_length(length: int | None) -> None:
@@ -356,21 +334,8 @@ def _checked(texts: Iterable[str]) -> Sequence[str]:
     return texts
 
 
-def _cut(document: Document, mask: npt.NDArray[np.bool_], length: int | None) -> _Record:
-    """Take a text apart, cut and padded to the public length where there is one."""
-    parts = document.pieces
-    if length is not None:
-        tokens = parts[1::2][:length]
-        padding = length - len(tokens)
-        parts = [" "] * (2 * length + 1)
-        parts[0] = parts[-1] = ""
-        parts[1::2] = tokens + [PADDING] * padding
-        mask = np.concatenate([mask[:length], np.ones(padding, dtype=bool)])
-    tokens = parts[1::2]
-    if mask.all():
-        return _Record(parts, tokens, None)
-    chosen = np.flatnonzero(mask).tolist()
-    return _Record(parts, [tokens[i] for i in chosen], [2 * i + 1 for i in chosen])
+def _one_after_the_other(masks: Sequence[npt.NDArray[np.bool_]]) -> npt.NDArray[np.bool_]:
+    return np.concatenate(masks) if masks else np.zeros(0, dtype=bool)
 
 
 def sanitize_all(

@@ -57,16 +57,16 @@ _PUNCTUATION = (
     r"\u3001-\u3003\u3008-\u3011\u3014-\u301f\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65"
     r"\u060c\u061b\u061f\u0964\u0965"
 )
-_GAP = _SPACE + _PUNCTUATION
+GAP_CHARACTERS = _SPACE + _PUNCTUATION
 # Scripts written without spaces: each character of Han, kana and Hangul-free CJK extensions is a token of its own.
-_IDEOGRAPHS = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-_LETTER = rf"[^{_GAP}{_IDEOGRAPHS}]"
+IDEOGRAPHS = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+_LETTER = rf"[^{GAP_CHARACTERS}{IDEOGRAPHS}]"
 _URL = rf"(?:[Hh][Tt][Tt][Pp][Ss]?|[Ff][Tt][Pp])://[^\s<>\"]*[^\s<>\"{_PUNCTUATION}]/?|[Ww]{{3}}\.[^\s<>\"]*[^\s<>\"{_PUNCTUATION}]/?"
 _EMAIL = rf"{_LETTER}(?:[.+%_-]?{_LETTER}){{0,63}}@{_LETTER}+(?:[.-]{_LETTER}+){{0,31}}\.{_LETTER}{{2,}}"
-_WORD = rf"{_LETTER}+|[{_IDEOGRAPHS}]"
+_WORD = rf"{_LETTER}+|[{IDEOGRAPHS}]"
 
 _PIECES = re.compile(rf"({_WORD})")
-_ADDRESSES_TOO = re.compile(rf"({_URL}|{_EMAIL}|{_WORD})")
+ADDRESSES_TOO = re.compile(rf"({_URL}|{_EMAIL}|{_WORD})")
 _ASCII_PIECES = re.compile(r"([0-9A-Za-z\x00-\x08\x0e-\x1b\x7f]+)")
 _IS_NUMBER = re.compile(r"[0-9]+")
 _IS_EMAIL = re.compile(_EMAIL)
@@ -76,10 +76,16 @@ _LOOKS_LIKE_ADDRESS = re.compile(r"@|://|[Ww]{3}\.")
 
 def pieces(text: str) -> list[str]:
     """Return gap, token, gap, ..., token, gap: tokens are at the odd places and joining restores the text."""
-    # Three looks for a fixed string are far quicker than one for an expression, and nearly every text passes them.
-    if ("@" in text or "://" in text or "w." in text or "W." in text) and _LOOKS_LIKE_ADDRESS.search(text):
-        return _ADDRESSES_TOO.split(text)
+    if may_hold_addresses(text):
+        return ADDRESSES_TOO.split(text)
     return (_ASCII_PIECES if text.isascii() else _PIECES).split(text)
+
+
+def may_hold_addresses(text: str) -> bool:
+    """Return whether a text has what every URL or e-mail address has."""
+    # Looks for a fixed string are far quicker than one for an expression, and nearly every text passes them.
+    several = "@" in text or "://" in text or "w." in text or "W." in text
+    return several and _LOOKS_LIKE_ADDRESS.search(text) is not None
 
 
 def kind_of(token: str) -> Kind:
