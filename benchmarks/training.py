@@ -55,6 +55,7 @@ CONLL_EFFORT = Effort(
     settings=TrainSettings(optimizer="sgd", learning_rate=4.0),
     plain_settings=TrainSettings(optimizer="sgd", learning_rate=5.0),
     user_settings=TrainSettings(optimizer="sgd", learning_rate=1.0, local_rate=0.5, local_batch=4),
+    published_settings=TrainSettings(optimizer="sgd", learning_rate=0.03, local_rate=0.5, local_batch=4),
 )
 AG_EFFORT = Effort(
     clip=0.5,
@@ -62,6 +63,7 @@ AG_EFFORT = Effort(
     settings=TrainSettings(optimizer="sgd", learning_rate=4.0),
     plain_settings=TrainSettings(optimizer="adam", learning_rate=3e-2),
     user_settings=TrainSettings(optimizer="sgd", learning_rate=2.0, local_rate=0.5, local_batch=4),
+    published_settings=TrainSettings(optimizer="sgd", learning_rate=0.03, local_rate=0.5, local_batch=4),
 )
 
 

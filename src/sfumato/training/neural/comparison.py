@@ -94,6 +94,8 @@ class Effort:
     plain_settings: TrainSettings = field(default_factory=TrainSettings)
     """Without clipping, steps of another size are best."""
     user_settings: TrainSettings = field(default_factory=TrainSettings)
+    published_settings: TrainSettings = field(default_factory=TrainSettings)
+    """Noise as the paper states it drowns all but the smallest steps."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -159,7 +161,7 @@ def _published(task: Task, effort: Effort, estimator: str, released: bool) -> Pr
         released_noise=released,
         allow_unsound=True,
     )
-    return Prepared(plan, kept, effort.user_settings)
+    return Prepared(plan, kept, effort.user_settings if released else effort.published_settings)
 
 
 def _plain(task: Task, effort: Effort, hidden: bool, limit: bool = False) -> Prepared:
