@@ -96,7 +96,7 @@ class NearRowStore(RowStore):
         super().__init__(words, memory)
         self._ground = ground
         self._bytes_per_row = int(_BYTES_PER_CELL * 2 * mean_near(ground)) + 64
-        self._rows = self._none()
+        self._keep(self._none())
 
     def _none(self) -> NearRows:
         none = np.empty(0, dtype=np.uint64)

@@ -3,19 +3,23 @@
 A row is laid out as its *head* (cells of at least 2**-10 of the row's total, in public order) followed by its *tail* (the
 rest, in public order, in blocks of 16 cells).  Kept in memory are the running sums of the head's cells and of the tail's
 blocks; a draw that falls into a block has that block's 16 weights computed again.  A row of 40,000 words then takes
-20 kB in place of 480 kB.  The layout, and with it the outcome of a draw, does not depend on what is in memory.
+20 kB in place of 480 kB.  The rows that come first, which are mostly those of frequent words, also get *marks*
+(:mod:`sfumato.mechanism.marks`), with which a block's weights are hardly ever needed.  The layout, and with it the outcome of
+a draw, does not depend on what is in memory.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from sfumato.foundation.randomness import UInt64Array
+from sfumato.mechanism.growing import Growing
+from sfumato.mechanism.marks import Marks, cells_by_marks, marks_of
 from sfumato.space.metric import FloatArray, IndexArray, in_threads
 
 HEAD_BITS = 10
@@ -65,6 +69,10 @@ class Rows:
     tail_starts: npt.NDArray[np.int64]
     tail_sums: UInt64Array
     """Weights of the blocks of the tails, summed up within each row."""
+    marks: Marks = field(kw_only=True, default_factory=lambda: np.empty((0, BLOCK), dtype=np.uint16))
+    """Of the first blocks in :attr:`tail_sums`, as far as there are any."""
+    columns: IndexArray = field(kw_only=True, default_factory=lambda: np.empty(0, dtype=np.intp))
+    """Where there are marks: the output word of every column, which is the same in all rows."""
 
     def find(self, ids: IndexArray, numbers: UInt64Array, table: Table) -> IndexArray:
         """Return the output word each number falls on."""
@@ -81,13 +89,25 @@ class Rows:
         slots = self.slot[ids]
         starts = self.tail_starts[slots]
         places = first_above(self.tail_sums, starts, self.tail_starts[slots + 1], numbers)
-        numbers = numbers - np.where(places > starts, self.tail_sums[np.maximum(places, 1) - 1], np.uint64(0))
+        before = np.where(places > starts, self.tail_sums[np.maximum(places, 1) - 1], np.uint64(0))
+        numbers = numbers - before
         blocks = places - starts
-        # Draws that fall into the same block are worked on together, a few at a time so that they stay in the cache.
-        order = sorting(blocks, int(blocks.max()))
         drawn = np.empty(len(ids), dtype=np.intp)
-        for start in range(0, len(ids), _TAILS_AT_ONCE):
-            part = order[start : start + _TAILS_AT_ONCE]
+        is_open = np.ones(len(ids), dtype=bool)
+        marked = np.flatnonzero(places < len(self.marks))
+        if len(marked):
+            at = places[marked]
+            cells, sure = cells_by_marks(
+                self.marks.take(at, axis=0), numbers[marked], self.tail_sums[at] - before[marked]
+            )
+            is_open[marked] = ~sure
+            marked, cells = marked[sure], cells[sure]
+            drawn[marked] = self.columns[blocks[marked] * BLOCK + cells]
+        rest = np.flatnonzero(is_open)
+        # Draws that fall into the same block are worked on together, a few at a time so that they stay in the cache.
+        rest = rest[sorting(blocks[rest], int(blocks.max()))]
+        for start in range(0, len(rest), _TAILS_AT_ONCE):
+            part = rest[start : start + _TAILS_AT_ONCE]
             drawn[part] = self._find_in_blocks(ids[part], slots[part], blocks[part], numbers[part], table)
         return drawn
 
@@ -152,7 +172,9 @@ class RowStore:
     def __init__(self, words: int, memory: int) -> None:
         self._words = words
         self._memory = memory
-        self._rows = _no_rows(words)
+        self._rows: Rows
+        self._growing: dict[str, Growing]
+        self._keep(_no_rows(words))
 
     def groups(self, ids: IndexArray, columns: int) -> Iterator[IndexArray]:
         """Yield sorted distinct ids in groups whose rows fit in memory together."""
@@ -162,7 +184,7 @@ class RowStore:
 
     def _groups(self, distinct: IndexArray, columns: int) -> Iterator[IndexArray]:
         per_row = 8 * (-(-columns // BLOCK)) + 12 * min(columns, 2**HEAD_BITS) // 8 + 64
-        step = max(1, self._memory // per_row)
+        step = max(1, self._memory // 2 // per_row)
         for start in range(0, len(distinct), step):
             yield distinct[start : start + step]
 
@@ -171,14 +193,32 @@ class RowStore:
         missing = distinct[self._rows.slot[distinct] < 0]
         if len(missing) == 0:
             return self._rows
+        if _sizes(self._rows)[-1] > self._memory:
+            # The rows that came first are mostly those of frequent words, so they stay, with all marks.
+            self._keep(_first(self._rows, self._memory * 3 // 4))
+            missing = distinct[self._rows.slot[distinct] < 0]
         kept = self._rows
-        if kept.tail_sums.nbytes + kept.head_sums.nbytes * 2 > self._memory:
-            kept, missing = _no_rows(self._words), distinct
-        parts = list(in_threads(lambda ids: _pack(table.compile_rows(ids)), batches(missing, table), None))
+        parts: list[_Packed] = []
+        for ids, with_marks in self._split(missing, table):
+            parts += _packed(ids, table, with_marks)
         slot = kept.slot.copy()
         slot[missing] = len(kept.totals) + np.arange(len(missing))
-        self._rows = _joined(kept, parts, slot)
+        self._rows = _joined(self._growing, parts, slot)
         return self._rows
+
+    def _keep(self, rows: Rows) -> None:
+        self._rows = rows
+        self._growing = {name: Growing(getattr(rows, name)) for name in _GROWING}
+
+    def _split(self, missing: IndexArray, table: Table) -> Iterator[tuple[IndexArray, bool]]:
+        """Yield the ids whose rows get marks, and then the others; rows with marks take up to half of the memory."""
+        kept = self._rows
+        count = 0
+        if len(kept.marks) == len(kept.tail_sums):
+            room = self._memory // 2 - int(_sizes(kept)[-1])
+            count = max(0, room) // (8 * 5 * -(-table.compile_rows(missing[:1]).weights.shape[1] // BLOCK))
+        yield missing[:count], True
+        yield missing[count:], False
 
 
 class MappedRowStore(RowStore):
@@ -208,10 +248,16 @@ class MappedRowStore(RowStore):
         return self._mapped
 
 
-def pack_rows(ids: IndexArray, table: Table) -> Rows:
+def pack_rows(ids: IndexArray, table: Table, *, with_marks: bool = False) -> Rows:
     """Compile the rows of some words; ``slot`` is left empty, for the caller to number them."""
-    parts = list(in_threads(lambda some: _pack(table.compile_rows(some)), batches(ids, table), None))
-    return _joined(_no_rows(0), parts, np.empty(0, dtype=np.int32))
+    parts = _packed(ids, table, with_marks)
+    none = _no_rows(0)
+    return _joined({name: Growing(getattr(none, name)) for name in _GROWING}, parts, np.empty(0, dtype=np.int32))
+
+
+def _packed(ids: IndexArray, table: Table, with_marks: bool) -> list[_Packed]:
+    work = in_threads(lambda some: _pack(table.compile_rows(some), with_marks), batches(ids, table), None)
+    return list(work) if len(ids) else []
 
 
 @dataclass(frozen=True)
@@ -223,21 +269,48 @@ class _Packed:
     head_cells: npt.NDArray[np.int32]
     tail_counts: IndexArray
     tail_sums: UInt64Array
+    marks: Marks
+    columns: IndexArray
 
 
-def _joined(kept: Rows, parts: Sequence[_Packed], slot: npt.NDArray[np.int32]) -> Rows:
+_GROWING = ("totals", "norms", "head_starts", "head_sums", "head_cells", "tail_starts", "tail_sums", "marks", "columns")
+
+
+def _joined(growing: dict[str, Growing], parts: Sequence[_Packed], slot: npt.NDArray[np.int32]) -> Rows:
     """Return rows followed by more rows."""
-    heads = np.concatenate([part.head_counts for part in parts])
-    tails = np.concatenate([part.tail_counts for part in parts])
+    for name in ("totals", "norms", "head_sums", "head_cells", "tail_sums", "marks"):
+        growing[name].extended([getattr(part, name) for part in parts])
+    for starts, counts in (("head_starts", "head_counts"), ("tail_starts", "tail_counts")):
+        last = growing[starts].array[-1]
+        growing[starts].extended([last + np.cumsum(np.concatenate([getattr(part, counts) for part in parts]))])
+    if len(growing["columns"].array) == 0:
+        growing["columns"].extended([part.columns for part in parts[:1]])
+    return Rows(slot, **{name: growing[name].array for name in _GROWING})
+
+
+def _sizes(rows: Rows) -> npt.NDArray[np.int64]:
+    """Return the bytes that the first rows take: none, one, two, ..."""
+    marked = np.minimum(rows.tail_starts, len(rows.marks))
+    return np.asarray(16 * rows.head_starts + 8 * rows.tail_starts + 2 * BLOCK * marked)
+
+
+def _first(rows: Rows, memory: int) -> Rows:
+    """Return the first rows, as many as the memory holds."""
+    count = int(np.searchsorted(_sizes(rows), memory, side="right")) - 1
+    slot = rows.slot.copy()
+    slot[slot >= count] = -1
+    heads, tails = int(rows.head_starts[count]), int(rows.tail_starts[count])
     return Rows(
         slot,
-        np.concatenate([kept.totals, *(part.totals for part in parts)]),
-        np.concatenate([kept.norms, *(part.norms for part in parts)]),
-        np.concatenate([kept.head_starts, kept.head_starts[-1] + np.cumsum(heads)]),
-        np.concatenate([kept.head_sums, *(part.head_sums for part in parts)]),
-        np.concatenate([kept.head_cells, *(part.head_cells for part in parts)]),
-        np.concatenate([kept.tail_starts, kept.tail_starts[-1] + np.cumsum(tails)]),
-        np.concatenate([kept.tail_sums, *(part.tail_sums for part in parts)]),
+        rows.totals[:count],
+        rows.norms[:count],
+        rows.head_starts[: count + 1],
+        rows.head_sums[:heads],
+        rows.head_cells[:heads],
+        rows.tail_starts[: count + 1],
+        rows.tail_sums[:tails],
+        marks=rows.marks[:tails],
+        columns=rows.columns,
     )
 
 
@@ -256,27 +329,31 @@ def batches(ids: IndexArray, table: Table) -> Iterator[IndexArray]:
         yield ids[start : start + step]
 
 
-def _pack(compiled: CompiledRows) -> _Packed:
+def _pack(compiled: CompiledRows, with_marks: bool) -> _Packed:
     weights = compiled.weights
     rows, columns = weights.shape
     totals = weights.sum(axis=1, dtype=np.uint64)
     in_row, in_column = np.nonzero(weights >= head_cutoff(totals)[:, None])
-    cells = compiled.cells[0 if len(compiled.cells) == 1 else in_row, in_column]
+    shared = len(compiled.cells) == 1
+    cells = compiled.cells[0 if shared else in_row, in_column]
     counts = np.bincount(in_row, minlength=rows)
     head_sums, head_cells, counts = _with_empty_heads(weights[in_row, in_column], cells, in_row, counts)
     padded = np.zeros((rows, -(-columns // BLOCK) * BLOCK), dtype=np.uint64)
     padded[:, :columns] = weights
     padded[in_row, in_column] = 0
-    blocks = padded.reshape(rows, -1, BLOCK).sum(axis=2, dtype=np.uint64)
-    tail_counts = np.full(rows, blocks.shape[1], dtype=np.intp)
+    in_blocks = padded.reshape(rows, -1, BLOCK)
+    blocks = in_blocks.sum(axis=2, dtype=np.uint64)
+    with_marks = with_marks and shared
     return _Packed(
         totals,
         compiled.norms,
         counts,
         head_sums,
         head_cells,
-        tail_counts,
+        np.full(rows, blocks.shape[1], dtype=np.intp),
         np.cumsum(blocks, axis=1, dtype=np.uint64).ravel(),
+        marks_of(in_blocks.reshape(-1, BLOCK)) if with_marks else np.empty((0, BLOCK), dtype=np.uint16),
+        compiled.cells[0] if with_marks else np.empty(0, dtype=np.intp),
     )
 
 

@@ -38,6 +38,8 @@ _EXACT_LIMIT = 2**24
 _LARGEST_TABLE = 2**21
 _PANEL_POINTS = 512
 _PANEL_BLOCKS = 8
+_WORTH_A_PANEL = 32
+"""Points for which one product with a panel is faster than a small one for each."""
 TILE = 768
 BLOCK_CELLS = 4_000_000
 """Cells of a distance block: 32 MB in float64, whatever the size of the space."""
@@ -95,6 +97,10 @@ class _Straight:
         """Return exact squared distances, in units of the squared scale."""
         raise NotImplementedError
 
+    def squared_to_each(self, rows: IndexArray, columns: IndexArray) -> npt.NDArray[np.floating]:
+        """Return exact squared distances of every point to points of its own: a row of ``columns`` for each."""
+        raise NotImplementedError
+
     def _profiled(self, profile: Profile) -> Callable[[npt.NDArray[np.floating]], FloatArray]:
         """Return a function from squared distances to the profile."""
         raise NotImplementedError
@@ -113,8 +119,14 @@ class _Straight:
 
         def function(points: IndexArray, numbers: IndexArray) -> FloatArray:
             squared = np.empty((len(points), block), dtype=self.points.dtype)
+            panels = list(_panels(numbers))
+            if len(points) < _WORTH_A_PANEL * len(panels):
+                for start in range(0, len(points), _PANEL_POINTS):
+                    part = slice(start, start + _PANEL_POINTS)
+                    squared[part] = self.squared_to_each(points[part], blocks[numbers[part]])
+                return look_up(squared)
             places = np.arange(block)
-            for start, stop in _panels(numbers):
+            for start, stop in panels:
                 low, high = int(numbers[start:stop].min()), int(numbers[start:stop].max()) + 1
                 others: Rows = blocks[low:high].ravel()
                 if in_order:
@@ -165,6 +177,10 @@ class IntegerEuclidean(_Straight):
         """Return exact squared distances, in units of the squared scale."""
         return np.asarray(self._left(rows) @ self.factor[columns].T)
 
+    def squared_to_each(self, rows: IndexArray, columns: IndexArray) -> npt.NDArray[np.float32]:
+        """Return exact squared distances of every point to points of its own."""
+        return np.asarray(np.matmul(self.factor[columns], self._left(rows)[:, :, None])[:, :, 0])
+
     def block(self, rows: Rows, columns: Rows) -> FloatArray:
         """Return euclidean distances."""
         distances = self.squared(rows, columns).astype(np.float64)
@@ -203,6 +219,14 @@ class Euclidean(_Straight, _Plain):
         products += self._squared_norms[rows][:, None]
         products += self._squared_norms[columns][None, :]
         return products
+
+    def squared_to_each(self, rows: IndexArray, columns: IndexArray) -> FloatArray:
+        """Return exact squared distances of every point to points of its own."""
+        products = np.matmul(self.points[columns], self.points[rows][:, :, None])[:, :, 0]
+        products *= -2.0
+        products += self._squared_norms[rows][:, None]
+        products += self._squared_norms[columns]
+        return np.asarray(products)
 
     def block(self, rows: Rows, columns: Rows) -> FloatArray:
         """Return euclidean distances."""
