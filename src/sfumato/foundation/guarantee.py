@@ -143,19 +143,35 @@ class MetricGuarantee(Guarantee):
 
     kind = "metric"
     additive = ("epsilon", "certified")
-    same: ClassVar[tuple[str, ...]] = ("unit", "neighbours", "metric", "space")
+    same: ClassVar[tuple[str, ...]] = ("unit", "neighbours", "metric", "space", "space_digest")
 
     epsilon: float
     certified: float
     """The least epsilon proved for what really runs; never above ``epsilon`` for a sound mechanism."""
     metric: str
     space: str = ""
+    space_digest: str = ""
+    """SHA-256 of the words and distances: two spaces of one name do not have one unit of distance."""
     radius: float = float("inf")
     """The greatest distance the promise is charged for (gamma or the diameter)."""
     bounded_range: float | None = None
     """How much the log-ratio of two words can vary over the outputs, per unit of distance; known for some mechanisms."""
     neighbour_distance: float | None = None
     """Median distance of a word to its nearest neighbour: the scale that gives epsilon a meaning."""
+
+    def repeated(self, times: int) -> Self:
+        """Return the guarantee of ``times`` releases: over all their outputs together, log-ratios vary so much more."""
+        bounded = None if self.bounded_range is None else self.bounded_range * times
+        return dataclasses.replace(super().repeated(times), bounded_range=bounded)
+
+    def __add__(self, other: object) -> Self:
+        """Return the guarantee of both releases, charged up to the greater of the two radii."""
+        both = super().__add__(other)
+        if both is NotImplemented or not isinstance(other, MetricGuarantee):
+            return both
+        ranges = (self.bounded_range, other.bounded_range)
+        bounded = None if None in ranges else sum(amount for amount in ranges if amount is not None)
+        return dataclasses.replace(both, radius=max(self.radius, other.radius), bounded_range=bounded)
 
     @property
     def local_epsilon(self) -> float:
@@ -212,7 +228,7 @@ class GroupGuarantee(Guarantee):
 
     kind = "group"
     additive = ("epsilon", "certified", "global_epsilon")
-    same = ("unit", "neighbours", "groups")
+    same = ("unit", "neighbours", "groups", "grouping")
 
     epsilon: float
     certified: float
@@ -223,6 +239,8 @@ class GroupGuarantee(Guarantee):
     """Words that are a group of their own: they have no protection."""
     global_epsilon: float = float("inf")
     """Bound for words of unlike groups; finite only with a global mix."""
+    grouping: str = ""
+    """SHA-256 of which words form a group: the promises of two groupings do not add."""
 
     def promise(self) -> str:
         """State the group promise."""

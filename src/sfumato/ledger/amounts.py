@@ -168,7 +168,8 @@ class Cost:
             raise BudgetError("a budget cannot be spent on an unsound guarantee: nobody knows what it costs")
         if not guarantee.secure:
             raise BudgetError("a budget cannot be spent on noise that follows from a seed; leave the seed out")
-        scope = "; ".join(f"{name}: {getattr(guarantee, name)}" for name in type(guarantee).same)
+        said = {name: getattr(guarantee, name) for name in type(guarantee).same}
+        scope = "; ".join(f"{name}: {value}" for name, value in said.items() if value != "")
         for accepted, read in _READERS.items():
             if type(guarantee) is accepted:
                 amount, delta = read(guarantee)

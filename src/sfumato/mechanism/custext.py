@@ -8,6 +8,7 @@ Measured by ``tests/contracts`` and by :func:`sfumato.verify`, group by group.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -209,8 +210,15 @@ def _measure_of(space: Space, similarity: str | None) -> tuple[Space, bool]:
     return replace(space, metric=metric, metric_function=None), similarity == "cosine"
 
 
+def _grouping(space: Space, mapping: Mapping) -> str:
+    """Return a digest of which words form a group."""
+    hasher = hashlib.sha256("\n".join(space.words[place] for place in mapping.inputs).encode("utf-8", "surrogatepass"))
+    hasher.update(b"\0" + mapping.group_numbers.astype("<i8").tobytes())
+    return hasher.hexdigest()
+
+
 def _group_guarantee(
-    mapping: Mapping, epsilon: float, certified: float, tuning: str, global_mix: float, outputs: int
+    space: Space, mapping: Mapping, epsilon: float, certified: float, tuning: str, global_mix: float, outputs: int
 ) -> GroupGuarantee:
     if not certified <= epsilon:
         raise CertificationError(
@@ -234,6 +242,7 @@ def _group_guarantee(
         largest_group=int(mapping.sizes.max()),
         words_alone=int((mapping.sizes == 1).sum()),
         global_epsilon=bound,
+        grouping=_grouping(space, mapping),
         public=public,
         notes=tuple(notes),
     )
@@ -302,7 +311,7 @@ def custext(
     mix = global_mix or 0.0
     target = epsilon * (1 - _SAFETY) - (rounding_loss(len(output_ids)) + LOG_ERROR if mix else 0.0)
     table, certified = _filled(scores, groups, epsilon, target, tuning, mix, len(output_ids))
-    guarantee = _group_guarantee(groups, epsilon, certified, tuning, mix, len(output_ids))
+    guarantee = _group_guarantee(space, groups, epsilon, certified, tuning, mix, len(output_ids))
     solves = tuning == "lp"
     return CusText(
         space,

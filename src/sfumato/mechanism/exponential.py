@@ -127,6 +127,7 @@ def _guarantee(name: str, ground: Ground, epsilon: float, tuned: Tuned, tuning: 
         certified=tuned.certificate.epsilon,
         metric=space.metric,
         space=space.name,
+        space_digest=space.digest,
         radius=ground.reach,
         bounded_range=_bounded_range(ground, tuned),
         neighbour_distance=space.statistics.median_neighbour_distance or None,

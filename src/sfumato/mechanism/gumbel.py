@@ -178,6 +178,7 @@ def truncated_gumbel(space: Space, *, epsilon: float) -> TruncatedGumbel:
         certified=math.inf,
         metric=space.metric,
         space=space.name,
+        space_digest=space.digest,
         radius=space.statistics.diameter,
         neighbour_distance=space.statistics.median_neighbour_distance or None,
         sound=False,

@@ -157,6 +157,7 @@ def _guarantee(
         certified=certified,
         metric=space.metric,
         space=space.name,
+        space_digest=space.digest,
         radius=ground.reach,
         neighbour_distance=space.statistics.median_neighbour_distance or None,
         keep_probability=1.0 - replaced,

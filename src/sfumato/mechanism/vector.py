@@ -198,6 +198,7 @@ def compile_vector(
         certified=certified,
         metric=space.metric,
         space=space.name,
+        space_digest=space.digest,
         radius=space.statistics.diameter,
         neighbour_distance=space.statistics.median_neighbour_distance or None,
         arithmetic="float64",

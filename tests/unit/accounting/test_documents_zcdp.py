@@ -41,3 +41,15 @@ def test_it_is_said_where_it_helps():
     assert metric_composition(WORD, 1).to_json()["approximate_loss"] is None
     with pytest.raises(ParameterError, match="delta"):
         metric_composition(WORD, 3, delta=0.0)
+
+
+@given(st.integers(1, 300), st.integers(2, 9), st.floats(0.05, 5.0))
+def test_releasing_again_never_costs_less_than_as_many_more_words(words, times, loss):
+    """A guarantee that was composed already says no less than the words of all its releases one by one."""
+    word = dataclasses.replace(WORD, epsilon=loss, certified=loss, bounded_range=loss)
+
+    def least(found):
+        return min(found.greatest_loss, found.approximate_loss)
+
+    again = metric_composition(word.repeated(times), words)
+    assert least(again) >= least(metric_composition(word, words * times)) * (1 - 1e-9)

@@ -61,10 +61,35 @@ def test_composing_n_times_equals_adding_n_times(guarantee, times):
         assert one == (pytest.approx(other, rel=1e-12) if isinstance(other, float) else other), field.name
 
 
-@pytest.mark.parametrize("change", [{"metric": "angle"}, {"space": "other"}, {"unit": Unit.USER}])
+@pytest.mark.parametrize(
+    "change", [{"metric": "angle"}, {"space": "other"}, {"space_digest": "ab"}, {"unit": Unit.USER}]
+)
 def test_unlike_metrics_spaces_and_units_refuse_to_add(change):
     with pytest.raises(CompositionError, match=next(iter(change))):
         METRIC + dataclasses.replace(METRIC, **change)
+
+
+def test_releases_with_unlike_radii_are_charged_up_to_the_greater():
+    """Both lose up to certified x distance; beyond the lesser radius the other one still loses more."""
+    far = dataclasses.replace(METRIC, radius=30.0)
+    for both in (METRIC + far, far + METRIC):
+        assert both.radius == 30.0
+        assert both.local_epsilon >= METRIC.local_epsilon + far.local_epsilon
+
+
+def test_the_bounded_range_of_several_releases_is_the_sum():
+    """ln P(y, z | x) - ln P(y, z | x') varies over pairs of outputs by as much as its two terms do together."""
+    known = dataclasses.replace(METRIC, bounded_range=2.0)
+    assert (known + known).bounded_range == known.repeated(2).bounded_range == 4.0
+    assert (known + METRIC).bounded_range is None
+    assert METRIC.repeated(2).bounded_range is None
+
+
+def test_groups_of_two_groupings_do_not_add():
+    one = dataclasses.replace(EXAMPLES[2], grouping="ab")
+    assert (one + one).certified == 1.8
+    with pytest.raises(CompositionError, match="grouping"):
+        one + dataclasses.replace(one, grouping="cd")
 
 
 def test_one_unsound_or_insecure_part_makes_the_whole_so():
