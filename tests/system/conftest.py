@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from cli_support import WORDS, Outcome, Program
 
+from sfumato.cli import progress
 from sfumato.cli.app import main
 
 
@@ -23,6 +24,9 @@ def tiny_space(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def program(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Program:
     """Run the program with these arguments and return its exit code and what it printed."""
     monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr(
+        progress, "_PATIENCE_SECONDS", float("inf")
+    )  # however slow the machine, a short run says nothing
 
     def run(*arguments: str | Path) -> Outcome:
         capfd.readouterr()

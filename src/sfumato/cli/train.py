@@ -15,11 +15,11 @@ import typer
 from sfumato.cli.budget import opened_ledger
 from sfumato.cli.plan_file import PlanFile, read_plan_file
 from sfumato.cli.progress import error_console, is_shown, output_console
-from sfumato.cli.training_run import Prepared, model_and_batches, prepare
 from sfumato.foundation.errors import DataError
 from sfumato.foundation.randomness import RunKey
 
 if TYPE_CHECKING:
+    from sfumato.cli.training_run import Prepared
     from sfumato.training.neural.trainer import Progress, Trainer
 
 _COLUMNS = ("step", "steps", "epsilon", "held_out", "seconds")
@@ -38,6 +38,8 @@ def train(
 
     A run that was interrupted goes on when the command is given again; it is charged once.
     """
+    from sfumato.cli.training_run import prepare
+
     file = read_plan_file(plan)
     prepared = prepare(file)
     if dry_run:
@@ -67,6 +69,7 @@ def _require_new_model(file: PlanFile) -> None:
 
 
 def _trainer(file: PlanFile, prepared: Prepared, seed: int | None) -> tuple[Trainer, Any, Callable[[Path], None]]:
+    from sfumato.cli.training_run import model_and_batches
     from sfumato.training.neural import checkpoint, files
     from sfumato.training.neural.data import TrainingData
     from sfumato.training.neural.settings import TrainSettings
