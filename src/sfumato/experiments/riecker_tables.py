@@ -22,11 +22,22 @@ from sfumato.experiments.estimates import clearly_above, estimate
 from sfumato.experiments.subjects import Subject, certified, compiled, privatized
 from sfumato.foundation.randomness import RunKey
 from sfumato.mechanism.base import UNKNOWN, Mechanism
+from sfumato.mechanism.stretch import measure
+from sfumato.mechanism.transforms import Transform
 from sfumato.mechanism.vector import VectorMechanism
 from sfumato.space import Space
+from sfumato.space.metric import FloatArray
 
 TRANSFORMS = ("none", "unit-norm", "unit-ball", "min-max", "observed-range", "clip", "jl")
 MAPPINGS = ("none", "nearest", "vickrey")
+CHOOSES = "chooses a word"
+WORD_MECHANISMS = (
+    Subject("truncated Gumbel (its claim is false)", "truncated-gumbel"),
+    Subject("TEM, published", "tem", {"tuning": "published"}),
+    Subject("TEM, best", "tem", {"tuning": "best"}),
+)
+"""These need no mapping: what they draw is a word."""
+INVALID = "below its valid domain"
 
 
 @dataclass(frozen=True)
@@ -53,6 +64,7 @@ class Config:
 class _Bench:
     def __init__(self, config: Config, run: Run) -> None:
         self.config, self.run = config, run
+        self._transformed: dict[str, tuple[Space, float]] = {}
 
     @cached_property
     def space(self) -> Space:
@@ -79,10 +91,26 @@ class _Bench:
             short, texts.labels, texts.classes, texts.authors, texts.attributes, texts.attribute_values, texts.source
         )
 
-    def figures(self, mechanism: Mechanism | None) -> dict[str, Any]:
-        """Return F1 on both tasks for every seed."""
+    def figures(self, mechanism: Mechanism | None, constant: float = 1.0) -> dict[str, Any]:
+        """Return F1 on both tasks for every seed; ``constant`` is how far the transform stretches distances."""
         found = {task: [self.f1(mechanism, task, seed) for seed in self.config.seeds] for task in self.tasks}
-        return {"certified": None if mechanism is None else certified(mechanism), **found}
+        return {"certified": None if mechanism is None else certified(mechanism) * constant, **found}
+
+    def row(self, row: Row, epsilon: float) -> dict[str, Any]:
+        """Return the figures of a row; none where the mechanism does not exist at that epsilon."""
+        space, constant = self.after(row.transform)
+        mechanism = compiled(row.subject, space, epsilon)
+        return {} if mechanism is None else self.figures(mechanism, constant)
+
+    def after(self, transform: str) -> tuple[Space, float]:
+        """Return the space after a transform, and how far no pair of its words is stretched beyond."""
+        if transform not in self._transformed:
+            image = Transform(transform, jl_beta=self.config.jl_beta).apply(self.space)
+            vectors = image.locations[self.space.points]
+            after = Space.from_arrays(self.space.words, vectors, name=f"{self.space.name} after {transform}")
+            constant = measure(self.space, _at_points(self.space, after)).constant
+            self._transformed[transform] = (self.space, 1.0) if transform == "none" else (after, constant)
+        return self._transformed[transform]
 
     def f1(self, mechanism: Mechanism | None, task: str, seed: int) -> float:
         texts, train, test = self.tasks[task]
@@ -91,6 +119,12 @@ class _Bench:
         cut = len(first.texts)
         model = train_classifier(rows[:cut], first.labels, texts.classes)
         return macro_f1(model.predict(rows[cut:]), second.labels, texts.classes)
+
+
+def _at_points(space: Space, after: Space) -> FloatArray:
+    """Return the vectors of a transformed space as it holds them, one for each point of the space before."""
+    words = np.unique(space.points, return_index=True)[1]
+    return np.asarray(after.locations[after.points[words]], dtype=np.float64)
 
 
 def represented(mechanism: Mechanism | None, texts: Sequence[str], seed: int) -> Features:
@@ -113,20 +147,44 @@ def mean_vectors(mechanism: VectorMechanism, texts: Sequence[str], seed: int) ->
     return np.array(means)
 
 
-def subjects(config: Config) -> list[tuple[str, str, Subject]]:
-    """Return every row: the transform, the mapping, and the mechanism."""
-    rows = []
+@dataclass(frozen=True)
+class Row:
+    """A mechanism on vectors after a transform."""
+
+    transform: str
+    mapping: str
+    subject: Subject
+
+    @property
+    def name(self) -> str:
+        """What a figure calls it."""
+        return self.subject.name if self.transform == "none" else f"{self.subject.name}, {self.transform}"
+
+
+@dataclass(frozen=True)
+class Found:
+    """What was measured of a row at an epsilon; no figures where the mechanism does not exist there."""
+
+    row: Row
+    epsilon: float
+    figures: dict[str, Any]
+
+    @property
+    def certified(self) -> float:
+        """The certified epsilon in the distance of the space; infinite where the claim is false."""
+        return float(self.figures["certified"])
+
+
+def rows(config: Config) -> list[Row]:
+    """Return every row: noise on vectors with each mapping back to words, and mechanisms that choose words."""
+    found = []
     for transform in config.transforms:
         for mapping in config.mappings:
-            options = {"transform": transform, "mapping": mapping, "noise": "plain", "jl_beta": config.jl_beta}
-            rows.append((transform, mapping, Subject("multivariate Laplace", "laplace", options)))
-    rows += [
-        ("none", "nearest", Subject("Mahalanobis", "mahalanobis", {"noise": "plain"})),
-        ("none", "nearest", Subject("truncated Gumbel (its claim is false)", "truncated-gumbel")),
-        ("none", "nearest", Subject("TEM, published", "tem", {"tuning": "published"})),
-        ("none", "nearest", Subject("TEM, best", "tem", {"tuning": "best"})),
-    ]
-    return rows
+            options = {"mapping": mapping, "noise": "plain"}
+            found.append(Row(transform, mapping, Subject("multivariate Laplace", "laplace", options)))
+            found.append(Row(transform, mapping, Subject("Mahalanobis", "mahalanobis", options)))
+        found += [Row(transform, CHOOSES, subject) for subject in WORD_MECHANISMS]
+    return found
 
 
 def run(config: Config, run: Run) -> Outcome:
@@ -134,24 +192,28 @@ def run(config: Config, run: Run) -> Outcome:
     bench = _Bench(config, run)
     base = {name: value for name, value in asdict(config).items() if name not in ("epsilons", "transforms", "mappings")}
     plain = run.step("no privacy", base, lambda: bench.figures(None))
-    found: list[tuple[str, str, Subject, float, dict[str, Any]]] = []
-    for transform, mapping, subject in subjects(config):
+    found = []
+    for row in rows(config):
         for epsilon in config.epsilons:
 
-            def compute(subject: Subject = subject, epsilon: float = epsilon) -> dict[str, Any]:
-                mechanism = compiled(subject, bench.space, epsilon)
-                return {} if mechanism is None else bench.figures(mechanism)
+            def compute(row: Row = row, epsilon: float = epsilon) -> dict[str, Any]:
+                return bench.row(row, epsilon)
 
-            where = {"subject": subject.name, "transform": transform, "mapping": mapping, "epsilon": epsilon}
-            found.append((transform, mapping, subject, epsilon, run.step("row", {**base, **where}, compute)))
+            where = {
+                "subject": row.subject.name,
+                "transform": row.transform,
+                "mapping": row.mapping,
+                "epsilon": epsilon,
+            }
+            found.append(Found(row, epsilon, run.step("row", {**base, **where}, compute)))
     about = run.step(
         "source", base,
         lambda: [*(texts.source for texts, _, _ in bench.tasks.values()), bench.space.statistics.median_neighbour_distance],
     )  # fmt: skip
     return Outcome(
         tables=[_table(epsilon, found, plain) for epsilon in config.epsilons],
-        figures=[_figure(found)],
-        claims=_claims(config, found),
+        figures=_figures(found),
+        claims=_claims(found),
         findings=_findings(found, plain),
         differences=[
             "The noise is that of the nominal epsilon after the transform, as published; the certified epsilon in the "
@@ -180,89 +242,96 @@ def _estimates(figures: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _table(
-    epsilon: float, found: list[tuple[str, str, Subject, float, dict[str, Any]]], plain: dict[str, Any]
-) -> Table:
-    rows: list[list[Any]] = [["no privacy", None, None, None, *_estimates(plain)]]
-    for transform, mapping, subject, at, figures in found:
-        if at != epsilon:
+def _table(epsilon: float, found: Sequence[Found], plain: dict[str, Any]) -> Table:
+    cells: list[list[Any]] = [["no privacy", None, None, None, *_estimates(plain)]]
+    for one in found:
+        if one.epsilon != epsilon:
             continue
-        if not figures:
-            rows.append([subject.name, transform, mapping, "below its valid domain", None, None, None])
-            continue
-        rows.append([subject.name, transform, mapping, _promise(figures["certified"]), *_estimates(figures)])
-    return Table(
-        f"Nominal epsilon {epsilon:g}",
-        [
-            "mechanism",
-            "transform",
-            "mapping",
-            "certified epsilon",
-            "utility (F1)",
-            "empirical privacy (1 - F1)",
-            "trade-off",
-        ],
-        rows,
-        "Mean over the seeds with its 95 % interval.",
-    )
+        where = [one.row.subject.name, one.row.transform, one.row.mapping]
+        if one.figures:
+            cells.append([*where, _promise(one.certified), *_estimates(one.figures)])
+        else:
+            cells.append([*where, INVALID, None, None, None])
+    columns = [
+        "mechanism",
+        "transform",
+        "mapping",
+        "certified epsilon",
+        "utility (F1)",
+        "empirical privacy (1 - F1)",
+        "trade-off",
+    ]
+    return Table(f"Nominal epsilon {epsilon:g}", columns, cells, "Mean over the seeds with its 95 % interval.")
 
 
 def _promise(value: float) -> float | str:
     return value if np.isfinite(value) else "none (its claim is false)"
 
 
-def _figure(found: list[tuple[str, str, Subject, float, dict[str, Any]]]) -> Figure:
+def _figures(found: Sequence[Found]) -> list[Figure]:
+    noise = [one for one in found if one.row.subject.mechanism == "laplace" and one.row.mapping == "nearest"]
+    plain = [one for one in found if one.row.transform == "none" and one.row.mapping in ("nearest", CHOOSES)]
+    return [
+        _figure("Laplace noise after each transform (mapping: nearest)", noise),
+        _figure("Mechanisms without a transform", plain),
+    ]
+
+
+def _figure(title: str, found: Sequence[Found]) -> Figure:
     lines: dict[str, list[tuple[float, dict[str, Any]]]] = {}
-    for transform, mapping, subject, _, figures in found:
-        if figures and mapping == "nearest" and np.isfinite(figures["certified"]):
-            name = subject.name if transform == "none" else f"{subject.name}, {transform}"
-            lines.setdefault(name, []).append((figures["certified"], estimate(figures["topic"])))
+    for one in found:
+        if one.figures and np.isfinite(one.certified):
+            lines.setdefault(one.row.name, []).append((one.certified, estimate(one.figures["topic"])))
     return Figure(
-        "Utility against the certified epsilon (mapping: nearest)", "certified epsilon, per unit of distance",
-        "F1 of the topic", [Line.of(name, points) for name, points in lines.items()], True,
+        title, "certified epsilon, per unit of distance of the space", "F1 of the topic",
+        [Line.of(name, points) for name, points in lines.items()], True,
     )  # fmt: skip
 
 
-def _findings(found: list[tuple[str, str, Subject, float, dict[str, Any]]], plain: dict[str, Any]) -> list[str]:
-    missing = sorted({f"{s.name} at epsilon {at:g}" for _, _, s, at, figures in found if not figures})
-    sound = [row for row in found if row[4] and np.isfinite(row[4]["certified"])]
-    best = max(sound, key=lambda row: estimate(_trade_off(row[4]))["mean"])
-    kept, hidden, both = (one["mean"] for one in _estimates(best[4]))
-    name = best[2].name if best[0] == "none" else f"{best[2].name} after {best[0]}"
+def _findings(found: Sequence[Found], plain: dict[str, Any]) -> list[str]:
     sentences = [
         f"Without privacy the topic has F1 {estimate(plain['topic'])['mean']:.3f} and the attribute "
-        f"{estimate(plain['attribute'])['mean']:.3f}.",
-        f"The best trade-off of a sound mechanism is {both:.3f}: {name}, mapping {best[1]}, nominal epsilon {best[3]:g} "
-        f"(certified {best[4]['certified']:.4g}), with utility {kept:.3f} and empirical privacy {hidden:.3f}.",
+        f"{estimate(plain['attribute'])['mean']:.3f}, a trade-off of {estimate(_trade_off(plain))['mean']:.3f}."
     ]
+    for epsilon in dict.fromkeys(one.epsilon for one in found):
+        sound = [one for one in found if one.epsilon == epsilon and one.figures and np.isfinite(one.certified)]
+        best = max(sound, key=lambda one: estimate(_trade_off(one.figures))["mean"])
+        kept, hidden, both = (one["mean"] for one in _estimates(best.figures))
+        mapping = "" if best.row.mapping == CHOOSES else f", mapping {best.row.mapping}"
+        sentences.append(
+            f"At nominal epsilon {epsilon:g} the best trade-off of a sound mechanism is {both:.3f}: {best.row.name}{mapping} "
+            f"(certified {best.certified:.4g}), with utility {kept:.3f} and empirical privacy {hidden:.3f}."
+        )
+    missing = [f"{one.row.name} at epsilon {one.epsilon:g}" for one in found if not one.figures]
     if missing:
         sentences.append(f"Below the valid domain of their noise, so marked and not plotted: {', '.join(missing)}.")
     return sentences
 
 
-def _claims(config: Config, found: list[tuple[str, str, Subject, float, dict[str, Any]]]) -> list[Claim]:
+def _claims(found: Sequence[Found]) -> list[Claim]:
     laplace = {
-        (transform, at): figures
-        for transform, mapping, subject, at, figures in found
-        if subject.mechanism == "laplace" and mapping == "nearest"
+        (one.row.transform, one.epsilon): one
+        for one in found
+        if one.row.subject.mechanism == "laplace" and one.row.mapping == "nearest"
     }
     better = [
         f"{transform} at {at:g}"
-        for (transform, at), figures in laplace.items()
+        for (transform, at), one in laplace.items()
         if transform != "none"
-        and clearly_above(estimate(figures["topic"]), estimate(laplace["none", at]["topic"]))
-        and figures["certified"] <= laplace["none", at]["certified"] * (1 + 1e-9)
+        and clearly_above(estimate(one.figures["topic"]), estimate(laplace["none", at].figures["topic"]))
+        and one.certified <= laplace["none", at].certified * (1 + 1e-9)
     ]
     raised = [
-        f"{transform} at {at:g} ({figures['certified']:.4g})"
-        for (transform, at), figures in laplace.items()
-        if figures["certified"] > at * (1 + 1e-9)
+        f"{transform} at {at:g} ({one.certified:.4g})"
+        for (transform, at), one in laplace.items()
+        if one.certified > at * (1 + 1e-9)
     ]
     return [
         Claim(
             "A transform that bounds the vectors keeps more utility at the same promise",
             "bounding the sensitivity helps",
-            f"with no weaker promise, clearly more utility than without: {', '.join(better) or 'none'}",
+            f"Laplace noise, nearest word; with no weaker promise, clearly more utility than without: "
+            f"{', '.join(better) or 'none'}",
             bool(better),
         ),
         Claim(
@@ -286,14 +355,14 @@ EXPERIMENT = Experiment(
             topic="ag-news",
             attribute="nps-chat",
             space="glove-840b",
-            words=600,
-            train=250,
-            test=150,
+            words=1000,
+            train=300,
+            test=200,
             attribute_train=400,
             attribute_test=200,
             length=20,
             seeds=(0, 1, 2),
-            epsilons=(10.0, 100.0),
+            epsilons=(1.0, 10.0, 100.0),
             transforms=TRANSFORMS,
         ),
     },

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from sfumato.experiments import Run, experiment, experiments, load_result
 from sfumato.experiments.base import Line
 from sfumato.experiments.data import load_texts, synthetic
 from sfumato.experiments.estimates import clearly_above, estimate
-from sfumato.experiments.riecker_tables import mean_vectors
+from sfumato.experiments.riecker_tables import CHOOSES, EXPERIMENT, INVALID, Config, Row, _Bench, mean_vectors, rows
 from sfumato.experiments.subjects import Subject, attack_success, bisected, certified, compiled
 from sfumato.foundation.errors import DataError, ParameterError
 from sfumato.mechanism.vector import VectorMechanism
@@ -34,6 +35,7 @@ def test_a_step_is_computed_once_for_its_parameters(tmp_path: Path) -> None:
         run = Run("one", tmp_path)
         assert run.step("step", {"seed": 0}, compute) == {"found": 1}
     assert run.reused == 1
+    assert run.earlier.passed > 0
     assert run.step("step", {"seed": 1}, compute) == {"found": 2}
     assert Run("other", tmp_path).step("step", {"seed": 0}, compute) == {"found": 3}
     assert Run("one", None).step("step", {"seed": 0}, compute) == {"found": 4}
@@ -99,6 +101,33 @@ def test_means_of_vectors_without_noise_are_means_of_word_vectors() -> None:
     (found,) = mean_vectors(quiet, [f"{SPACE.words[3]} {SPACE.words[5]}"], seed=0)
     words = quiet.field.locations[SPACE.points[[3, 5]]]
     np.testing.assert_allclose(found, words.mean(axis=0), atol=1e-2)
+
+
+@pytest.mark.parametrize("transform", ["none", "unit-norm", "unit-ball", "min-max", "observed-range", "clip", "jl"])
+def test_a_mechanism_on_transformed_vectors_promises_what_the_transform_costs(transform: str) -> None:
+    bench = _Bench(Config(words=120), Run("one", None))
+    after, constant = bench.after(transform)
+    here = Subject("Laplace", "laplace", {"noise": "plain"}).compile(after, 3.0)
+    inside = Subject("Laplace", "laplace", {"noise": "plain", "transform": transform}).compile(bench.space, 3.0)
+    assert certified(here) * constant == pytest.approx(certified(inside), rel=1e-5)
+
+
+def test_every_transform_meets_every_mechanism_and_noise_every_mapping() -> None:
+    cpu = EXPERIMENT.setting("cpu")
+    found = {(row.subject.name, row.transform, row.mapping) for row in rows(cpu)}
+    assert len(found) == 7 * (2 * 3 + 3)
+    assert {transform for _, transform, _ in found} == set(cpu.transforms)
+
+
+def test_a_row_below_its_valid_domain_is_marked_and_not_plotted() -> None:
+    config = Config(words=40, train=20, test=10, attribute_train=20, attribute_test=10, transforms=("none",))
+    found = _Bench(config, Run("one", None)).row(Row("none", CHOOSES, Subject("Gumbel", "truncated-gumbel")), 0.1)
+    assert found == {}
+    outcome = EXPERIMENT.run(replace(config, epsilons=(0.1,)), Run("one", None))
+    (table,) = outcome.tables
+    (marked,) = [row for row in table.rows if row[0].startswith("truncated Gumbel")]
+    assert marked[3:] == [INVALID, None, None, None]
+    assert not any(line.name.startswith("truncated Gumbel") for figure in outcome.figures for line in figure.lines)
 
 
 def test_bisection_finds_the_target() -> None:
