@@ -40,7 +40,7 @@ class RandomisedResponse:
         gather(lambda: require_count(classes=classes), lambda: require_epsilon(epsilon=epsilon))
         if classes < 2:
             raise ParameterError(f"there must be at least 2 classes, got {classes}")
-        weights = math.exp(min(epsilon, 40.0)) * (1 - 1e-12) + classes - 1
+        weights = max(math.exp(min(epsilon, 40.0)) * (1 - 1e-12), 1.0) + classes - 1
         other = math.ceil(_TOTAL / weights)
         return cls(classes, epsilon, _TOTAL - (classes - 1) * other, other)
 
@@ -57,7 +57,7 @@ class RandomisedResponse:
             unit=Unit.RECORD,
             neighbours="the label of one record is replaced by any other label",
             epsilon=self.epsilon,
-            certified=math.log(self.keep_weight / self.other_weight),
+            certified=abs(math.log(self.keep_weight / self.other_weight)),
         )
 
     def sample(self, labels: npt.ArrayLike, source: Source) -> npt.NDArray[np.int64]:

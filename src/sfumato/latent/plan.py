@@ -187,11 +187,16 @@ class NoisePlan:
         generating function is at most the normal one by Poisson summation (Canonne, Kamath and Steinke 2020).  Their
         squared length is above s^2 (d + 2 sqrt(d t) + 2 t) with probability at most exp(-t) (Hsu, Kakade and Zhang 2012,
         theorem 1), so their length is above s (sqrt(d) + sqrt(2 t)) at most as often; sqrt(2 t) = 7.5 gives
-        6e-13.  Laplace noise has every coordinate below b ln(1e12 d), by the union bound.
+        6e-13.  Laplace noise has every coordinate below L = b ln(2e12 d), by the union bound, but for 5e-13; the squares
+        of coordinates that are cut off there have mean at most 2 b^2 and second moment at most 24 b^4, so Bernstein's
+        inequality bounds their sum at t = ln(2e12), and L sqrt(d) bounds its root where that is less.
         """
         root = math.sqrt(self.dimension)
         if self.distribution == "laplace":
-            return self.clip + self.scale * math.log(self.dimension * 1e12) * root
+            log = math.log(2e12)
+            longest = math.log(self.dimension) + log
+            squares = 2 * self.dimension + math.sqrt(48 * self.dimension * log) + longest**2 * log / 3
+            return self.clip + self.scale * min(longest * root, math.sqrt(squares))
         return self.clip + self.grid * root / 2 + self.scale * (root + 7.5)
 
     def to_json(self) -> dict[str, Any]:

@@ -102,8 +102,22 @@ def test_only_static_word_vectors_allow_the_promise_for_one_word(space: Space, m
 
 
 def test_means_are_what_the_encoders_give(space: Space, model: Path) -> None:
-    for encoder in (WordMeanEncoder(space), HuggingFaceEncoder(model)):
-        assert encoder.encode(SENTENCES) == pytest.approx(pooled(encoder.encode_tokens(SENTENCES)), abs=1e-5)
+    contextual = HuggingFaceEncoder(model)
+    assert contextual.encode(SENTENCES) == pytest.approx(pooled(contextual.encode_tokens(SENTENCES)), abs=1e-5)
+    words = WordMeanEncoder(space)
+    tokens = words.encode_tokens(SENTENCES)
+    known = np.maximum(np.abs(tokens.values).any(axis=2).sum(axis=1, keepdims=True), 1)
+    assert words.encode(SENTENCES) == pytest.approx(tokens.values.sum(axis=1) / known, abs=1e-5)
+
+
+def test_the_number_of_word_vectors_does_not_tell_whether_a_word_is_known(space: Space) -> None:
+    """A promise for one word covers names too: whatever stands there, one vector moves and none comes or goes."""
+    encoder = WordMeanEncoder(space, max_tokens=4)
+    shapes = set()
+    for word in ("warm", "Zbigniew", "x7", "WARM"):
+        tokens = encoder.encode_tokens([f"the {word} film was good"])
+        shapes.add((tokens.mask.sum(), tuple(np.abs(tokens.values[0]).any(axis=1)[[0, 2, 3]])))
+    assert shapes == {(4, (True, True, True))}
 
 
 def test_sentences_are_cut_off(space: Space, model: Path) -> None:

@@ -23,6 +23,11 @@ def test_the_certified_epsilon_is_below_the_promise_and_near_it(classes: int, ep
     assert response.transition().sum(axis=1) == pytest.approx([1.0] * classes)
 
 
+def test_the_least_epsilons_are_kept_as_well() -> None:
+    for epsilon in (1e-15, 1e-13, 1e-11):
+        assert 0 <= RandomisedResponse.of(classes=3, epsilon=epsilon).guarantee.certified <= epsilon
+
+
 def test_labels_are_sent_with_the_stated_probabilities() -> None:
     response = RandomisedResponse.of(classes=3, epsilon=1.0)
     count = 30_000

@@ -109,6 +109,8 @@ def test_honest_vectors_stay_below_the_greatest_norm_and_it_is_not_far_above_the
     assert lengths.max() < one.greatest_norm
     if distribution != "laplace":
         assert one.greatest_norm < lengths.mean() + 1 + 10 * one.scale
+    elif dimension == 200:  # 24 times, were every coordinate allowed its greatest value at once
+        assert one.greatest_norm < 6 * lengths.mean()
 
 
 def test_the_statement_says_what_is_not_hidden() -> None:

@@ -12,15 +12,20 @@ from sfumato.space import Space
 from sfumato.text.tokens import tokenize
 
 
+def word_places(space: Space, sentences: list[str]) -> list[list[int | None]]:
+    """Return for each word of each sentence its place in a space, None where it is not there."""
+    index = space.index
+    return [[index.get(word, index.get(word.lower())) for word in _words(sentence)] for sentence in sentences]
+
+
 def word_numbers(space: Space, sentences: list[str], max_tokens: int) -> list[list[int]]:
     """Return the places in a space of the words of each sentence; words it does not have are left out."""
-    index = space.index
-    result = []
-    for sentence in sentences:
-        words = (token.text for token in tokenize(sentence))
-        found = (index.get(word, index.get(word.lower())) for word in words)
-        result.append([place for place in found if place is not None][:max_tokens])
-    return result
+    found = word_places(space, sentences)
+    return [[place for place in places if place is not None][:max_tokens] for places in found]
+
+
+def _words(sentence: str) -> list[str]:
+    return [token.text for token in tokenize(sentence)]
 
 
 def space_matrix(space: Space) -> Float32Array:
@@ -31,7 +36,8 @@ def space_matrix(space: Space) -> Float32Array:
 class WordMeanEncoder:
     """The mean of public word vectors.
 
-    A token's vector depends on that token alone, so the layer can also protect single words (``change="word"``).
+    A token's vector depends on that token alone, so the layer can also protect single words (``change="word"``).  Words
+    that the space does not have count for nothing in the mean of a sentence.
 
     >>> space = Space.from_arrays(["cold", "warm"], [[0.0, 1.0], [2.0, 3.0]])
     >>> WordMeanEncoder(space).encode(["Warm, cold!", "unknown"]).tolist()
@@ -58,12 +64,17 @@ class WordMeanEncoder:
         return result
 
     def encode_tokens(self, sentences: Sequence[str]) -> TokenVectors:
-        """Return the word vectors of each sentence."""
-        numbers = word_numbers(self.space, check_sentences(sentences), self.max_tokens)
-        longest = max((len(places) for places in numbers), default=0)
-        values = np.zeros((len(numbers), longest, self.dimension), dtype=np.float32)
-        mask = np.zeros((len(numbers), longest), dtype=bool)
-        for row, places in enumerate(numbers):
-            values[row, : len(places)] = self._matrix[places]
+        """Return the word vectors of each sentence: zeros for a word that is not known, which keeps its place.
+
+        Were it left out, the number of vectors would tell a name from a word of the list, noise or no noise.
+        """
+        found = word_places(self.space, check_sentences(sentences))
+        longest = min(max((len(places) for places in found), default=0), self.max_tokens)
+        values = np.zeros((len(found), longest, self.dimension), dtype=np.float32)
+        mask = np.zeros((len(found), longest), dtype=bool)
+        for row, places in enumerate(found):
             mask[row, : len(places)] = True
+            for column, place in enumerate(places[:longest]):
+                if place is not None:
+                    values[row, column] = self._matrix[place]
         return TokenVectors(values, mask)
