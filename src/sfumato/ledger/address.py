@@ -47,8 +47,8 @@ class Address:
             return cls._of_file(url.database or "", library)
         if url.drivername not in _POSTGRES:
             raise ParameterError(f"a ledger lives in SQLite or PostgreSQL; give {_FORMS}")
-        if "@" in (url.host or ""):
-            # Part of a password would pass for the host, and be shown.
+        if written.count("@") > 1:
+            # Part of a password would pass for the host or the database, and be shown.
             raise ParameterError("the password in the address of the ledger holds an @; write it as %40")
         url = url.set(drivername="postgresql+psycopg")
         port = f":{url.port}" if url.port else ""

@@ -16,14 +16,15 @@ _TERMS, _LINK = b"sfumato budget v1\n", b"sfumato charge v1\n"
 
 
 def first_link(
-    ledger: str, subject: str, kind: str, limit_units: int, limit_delta_units: int, created_at: int
+    ledger: str, subject: str, kind: str, limit_units: int, limit_delta_units: int, created_at: int, scope: str = ""
 ) -> bytes:
-    """Return the hash of a budget's terms.
+    """Return the hash of a budget's terms; ``scope`` is the one it was made with, empty where the first charge says it.
 
     >>> first_link("l", "a", "pure", 1, 0, 0) != first_link("l", "a", "pure", 2, 0, 0)
     True
     """
-    return _hash(_TERMS, [ledger, subject, kind, limit_units, limit_delta_units, created_at])
+    said = [scope] if scope else []
+    return _hash(_TERMS, [ledger, subject, kind, limit_units, limit_delta_units, created_at, *said])
 
 
 def next_link(

@@ -212,7 +212,8 @@ def _replay(row: dict[str, Any], account: _Account, request: Request) -> Outcome
         reached > 0
         and (request.partial or reached == len(request.costs))
         and running_units(request.costs)[reached - 1] == (row["amount"], row["delta"])
-        and row["fingerprint"] == request.fingerprint
+        and (row["fingerprint"], row["purpose"]) == (request.fingerprint, request.purpose)
+        and _scope_mismatch(account, request.scope) is None
     )
     if not same:
         return Outcome(

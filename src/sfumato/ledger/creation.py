@@ -56,7 +56,7 @@ def insert_missing(connection: Any, ledger: str, subjects: Sequence[str], terms:
         }
         rows = []
         for subject in some:
-            link = first_link(ledger, subject, terms.kind, terms.limit_units, terms.limit_delta_units, now)
+            link = first_link(ledger, subject, terms.kind, terms.limit_units, terms.limit_delta_units, now, terms.scope)
             if subject not in found:
                 rows.append(_row(subject, terms, now, link))
             elif found[subject] == link:

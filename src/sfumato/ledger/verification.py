@@ -79,8 +79,11 @@ def _in_portions(connection: Any, statement: Any) -> Iterator[Any]:
 def _check(terms: Any, rows: Iterator[Any], ledger: str, anchor: tuple[int, str] | None) -> tuple[list[str], int]:
     """Follow one chain; the first broken link says where to look, what comes after it would only repeat that."""
     name = f"budget {terms.id}"
-    link = first_link(ledger, terms.subject, terms.kind, terms.limit_units, terms.limit_delta, terms.created_at)
     problems: list[str] = []
+    first = next(rows, None)
+    link = _first_link(terms, first, ledger)
+    if first is not None:
+        rows = itertools.chain([first], rows)
     spent = spent_delta = count = 0
     broken = False
     anchored = anchor is None or (anchor[0] == 0 and anchor[1] == link.hex())
@@ -91,18 +94,7 @@ def _check(terms: Any, rows: Iterator[Any], ledger: str, anchor: tuple[int, str]
         if row.number != count and not broken:
             problems.append(f"{name}: charge {count} is missing")
             broken = True
-        link = next_link(
-            link,
-            row.number,
-            row.amount,
-            row.delta,
-            row.releases,
-            row.key,
-            row.fingerprint,
-            row.purpose,
-            row.charged_at,
-            terms.scope,
-        )
+        link = _link_of(row, link, terms.scope)
         if link != bytes(row.hash) and not broken:
             problems.append(f"{name}: charge {row.number} was altered, or the terms of the budget were")
             broken = True
@@ -119,3 +111,30 @@ def _check(terms: Any, rows: Iterator[Any], ledger: str, anchor: tuple[int, str]
     if spent > terms.limit_units or spent_delta > terms.limit_delta:
         problems.append(f"{name}: more is spent than allowed")
     return problems, count
+
+
+def _first_link(terms: Any, first: Any, ledger: str) -> bytes:
+    """Return the hash of a budget's terms: its scope was there from the beginning, or came with the first charge."""
+    roots = [
+        first_link(ledger, terms.subject, terms.kind, terms.limit_units, terms.limit_delta, terms.created_at, scope)
+        for scope in (terms.scope, "")
+    ]
+    told, untold = roots
+    if first is not None and _link_of(first, untold, terms.scope) == bytes(first.hash):
+        return untold
+    return told
+
+
+def _link_of(row: Any, previous: bytes, scope: str) -> bytes:
+    return next_link(
+        previous,
+        row.number,
+        row.amount,
+        row.delta,
+        row.releases,
+        row.key,
+        row.fingerprint,
+        row.purpose,
+        row.charged_at,
+        scope,
+    )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -59,8 +60,9 @@ class Gate:
     nothing from the first such record on).  With a run key every record is a charge of its own, whose idempotency key
     follows from the run key and the record's number: a run that is repeated, or taken up again from any record, finds
     its own charges and pays nothing for what it paid before, and its noise is the same.  *Other* texts under the same
-    run key are refused: the same noise on two texts gives both away.  Without a run key, the records of a subject in
-    one batch are one charge, as far as they are affordable.
+    run key are refused, and so is the same text under other ``terms`` (words that tell one way of drawing from
+    another): the same noise on two texts, or through two mechanisms, gives more away than was paid for.  Without a
+    run key, the records of a subject in one batch are one charge, as far as they are affordable.
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class Gate:
         key: RunKey | None = None,
         when_exhausted: str = "skip",
         purpose: str = "",
+        terms: str = "",
         name_subjects: bool = False,
     ) -> None:
         require_one_of(WHEN_EXHAUSTED, when_exhausted=when_exhausted)
@@ -78,6 +81,7 @@ class Gate:
         self._run = None if key is None else key.stream("ledger run", b"").uint64(2).tobytes().hex()
         self._stops = when_exhausted == "stop"
         self._purpose = purpose
+        self._terms = terms
         self._names = name_subjects
         self.stopped = False
         self.tally = ReleaseTally()
@@ -166,7 +170,7 @@ class Gate:
             place = places[0]
             key = f"{self._run}:{first_record + place}"
             text = contents[place] if contents else ""
-            message = f"{self._purpose}\0{costs[place].scope}\0{text}".encode(errors="surrogatepass")
+            message = json.dumps([self._purpose, self._terms, costs[place].scope, text]).encode()
             fingerprint = hmac.new(self._key.secret, message, hashlib.sha256).hexdigest()
         return Request(
             subject,

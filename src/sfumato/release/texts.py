@@ -61,6 +61,7 @@ class TextRelease:
             key=key,
             when_exhausted=when_exhausted,
             purpose=sanitizer.guarantee.mechanism[:200],
+            terms=_terms(sanitizer.guarantee),
             name_subjects=name_subjects,
         )
 
@@ -102,3 +103,10 @@ class TextRelease:
         batch = self.sanitizer.batch(kept, key=self._key, first_record=first_record)
         released = [text if admits else None for text, admits in zip(batch.texts, admitted, strict=True)]
         return ReleasedTexts(released, batch.guarantee, batch.counts)
+
+
+def _terms(guarantee: Guarantee) -> str:
+    """Return all that a guarantee says but its wording: a run that differs in any of it draws something else."""
+    said = guarantee.to_json()
+    del said["statement"]
+    return json.dumps(said, sort_keys=True)

@@ -62,6 +62,20 @@ def test_a_key_stands_for_one_thing(ledger: Ledger, cost: Cost, fingerprint: str
     assert ledger.budget("ada", "pure").spent == Fraction(1, 10)
 
 
+def test_a_key_does_not_stand_for_a_cost_of_another_scope_or_another_purpose(ledger: Ledger) -> None:
+    """An equal amount in another metric is another release: it must not run on the charge of the first."""
+    ledger.create("ada", kind="metric", limit=5)
+    ledger.create("bob", kind="metric", limit=5)
+    ledger.charge("ada", Cost.metric(1, scope="metric: euclidean"), key="k", purpose="tem")
+    ledger.charge("bob", Cost.metric(1), key="k", purpose="tem")
+    for subject in ("ada", "bob"):
+        for scope, purpose in (("metric: cosine", "tem"), ("", "santext")):
+            with pytest.raises(ReusedKeyError):
+                ledger.charge(subject, Cost.metric(1, scope=scope), key="k", purpose=purpose)
+    assert ledger.charge("ada", Cost.metric(1, scope="metric: euclidean"), key="k", purpose="tem").replayed
+    assert ledger.verify().charges == 2
+
+
 def test_keys_of_unlike_subjects_do_not_meet(ledger: Ledger) -> None:
     for name in ("ada", "bob"):
         ledger.create(name, kind="pure", limit=1)

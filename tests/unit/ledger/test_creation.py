@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import stat
 import threading
+import traceback
 from fractions import Fraction
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 
 from sfumato.foundation.errors import ParameterError
 from sfumato.ledger import BudgetExistsError, Cost, Ledger, LedgerSchemaError, UnknownBudgetError
+from sfumato.ledger.address import Address
 
 KEY = b"a secret of sixteen bytes or more"
 
@@ -139,7 +141,18 @@ def test_addresses_that_cannot_hold_a_ledger(address: str) -> None:
     assert "postgresql://user@host" in str(caught.value)
 
 
-def test_a_password_with_an_at_sign_is_not_taken_for_the_host() -> None:
+@pytest.mark.parametrize("password", ["hun@ter2", "hun@/ter2", "hun@te/r2", "hun@?ter2", "hun@t?er2", "h@un@ter2"])
+def test_a_password_with_an_at_sign_is_not_taken_for_the_host(password: str) -> None:
     with pytest.raises(ParameterError, match="%40") as caught:
-        Ledger.open("postgresql://ada:hun@ter2@127.0.0.1:1/privacy")
-    assert "ter2" not in str(caught.value)
+        Ledger.open(f"postgresql://ada:{password}@127.0.0.1:1/privacy")
+    shown = "".join(traceback.format_exception(caught.value)) + repr(caught.value)
+    assert "2@127" not in shown
+    assert password.partition("@")[2] not in shown
+
+
+@pytest.mark.parametrize("password", ["hunter2/", "hunter2#", "hunter2?", "hunter2]", "hunter2%40", "hunter2:5432"])
+def test_no_password_is_in_what_is_shown_of_an_address(password: str) -> None:
+    for url in (f"postgresql://ada:{password}@db.example/privacy", "postgresql://db.example/privacy?password=hunter2"):
+        address = Address.parse(url)
+        assert address.shown == "postgresql://db.example/privacy"
+        assert "hunter2" not in repr(address)

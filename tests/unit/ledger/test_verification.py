@@ -17,7 +17,7 @@ TRIGGERS = ("sfumato_charges_update", "sfumato_charges_delete", "sfumato_budgets
 
 @pytest.fixture
 def filled(tmp_path: Path) -> Iterator[tuple[Ledger, Path]]:
-    """Two budgets; the first has the number 1 and four charges, the second one charge."""
+    """Four budgets; the first has the number 1 and four charges, the second one charge, the others none."""
     path = tmp_path / "budgets.db"
     with Ledger.open(path) as ledger:
         ledger.create("ada", kind="pure", limit=1, scope="unit: word")
@@ -25,6 +25,8 @@ def filled(tmp_path: Path) -> Iterator[tuple[Ledger, Path]]:
         for number in range(4):
             ledger.charge("ada", Cost.pure("0.1"), key=f"k{number}", purpose="tem", fingerprint="f")
         ledger.charge("bob", Cost.approximate("0.5", "1e-7"))
+        ledger.create("ada", kind="metric", limit=1, scope="unit: word")
+        ledger.create("bob", kind="metric", limit=1)
         assert ledger.verify().passed
         yield ledger, path
 
@@ -75,10 +77,13 @@ ALTERATIONS = {
     "count": (f"{BUDGETS} charges = 3 WHERE id = 1",),
     "kind": (f"{BUDGETS} kind = 'gaussian' WHERE id = 1",),
     "scope": (f"{BUDGETS} scope = 'unit: user' WHERE id = 1",),
+    "scope of a budget without charges": (f"{BUDGETS} scope = 'unit: user' WHERE id = 3",),
+    "scope taken from a budget without charges": (f"{BUDGETS} scope = '' WHERE id = 3",),
+    "scope given to a budget without charges": (f"{BUDGETS} scope = 'unit: user' WHERE id = 4",),
     "subject": (f"{BUDGETS} subject = 'eve' WHERE id = 1",),
     "creation": (f"{BUDGETS} created_at = 0 WHERE id = 1",),
     "a budget is removed": ("DELETE FROM sfumato_budgets WHERE id = 1",),
-    "the last budget is removed": ("DELETE FROM sfumato_budgets WHERE id = 2",),
+    "the last budget with charges is removed": ("DELETE FROM sfumato_budgets WHERE id = 2",),
 }
 
 
@@ -156,6 +161,13 @@ def test_guards_refuse_to_change_the_past(address: str) -> None:
                 connection.execute(sqlalchemy.text(statement))
         engine.dispose()
         assert ledger.verify() == before
+
+
+def test_a_scope_that_comes_with_the_first_charge_passes_as_well(ledger: Ledger) -> None:
+    ledger.create("ada", kind="metric", limit=1)
+    before = ledger.anchors()
+    ledger.charge("ada", Cost.metric("0.1", scope="unit: word"))
+    assert ledger.verify(before).passed
 
 
 def test_long_lists_of_problems_are_cut(tmp_path: Path) -> None:

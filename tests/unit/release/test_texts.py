@@ -7,7 +7,7 @@ import pytest
 import sfumato
 from sfumato.foundation.randomness import RunKey
 from sfumato.ledger import Ledger, ReusedKeyError
-from sfumato.release import TextRelease
+from sfumato.release import PriceList, TextRelease
 from sfumato.sanitize import Sanitizer
 
 SPACE = sfumato.Space.from_arrays(["cold", "cool", "warm", "hot"], [[0.0], [1.0], [3.0], [4.0]])
@@ -44,6 +44,19 @@ def test_a_repeated_batch_is_the_same_and_free(paid: Ledger) -> None:
     assert paid.verify().digest == before
     with pytest.raises(ReusedKeyError):
         TextRelease(paid, SANITIZER, key=KEY).batch(["hot", *TEXTS[1:]], OWNERS)
+
+
+def test_one_run_key_does_not_pay_for_two_mechanisms(ledger: Ledger) -> None:
+    """The noise would be the same, the outputs not: a second release of the same words that nobody paid for."""
+    ledger.create("ada", kind="pure", limit=100)
+    mirrored = sfumato.Space.from_arrays(["cool", "cold", "hot", "warm"], [[0.0], [1.0], [3.0], [4.0]])
+    one, other = (Sanitizer(sfumato.compile("tem", space, epsilon=2.0)) for space in (SPACE, mirrored))
+    prices = [PriceList.of(sanitizer, "pure").of_texts(["cold"]) for sanitizer in (one, other)]
+    assert prices[0] == prices[1]
+    TextRelease(ledger, one, key=KEY, kind="pure").batch(["cold"], ["ada"])
+    assert TextRelease(ledger, one, key=KEY, kind="pure").batch(["cold"], ["ada"]).texts != [None]
+    with pytest.raises(ReusedKeyError):
+        TextRelease(ledger, other, key=KEY, kind="pure").batch(["cold"], ["ada"])
 
 
 def test_stopping(paid: Ledger) -> None:
