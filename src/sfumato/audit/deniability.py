@@ -60,6 +60,37 @@ def deniability(
     return Deniability(len(ids), unchanged, spread, distance, exact)
 
 
+FEWEST_OCCURRENCES = 30
+"""A word of a text that occurs less often than this says too little of what it turns into."""
+
+
+def observed_deniability(
+    before: IndexArray, after: IndexArray, space: Space, *, words: int = 200, eta: float = 0.05
+) -> Deniability | None:
+    """Return the figures over the most frequent words of a text, from what became of each occurrence.
+
+    ``before`` and ``after`` are places in the vocabulary, token by token.  None where no word occurs often enough.  A word
+    shows at most as many replacements as it has occurrences, so the spread is a lower bound.
+
+    >>> line = Space.from_arrays(list("abc"), [[0.0], [1.0], [2.0]])
+    >>> observed_deniability(np.zeros(40, dtype=int), np.arange(40) % 2, line)
+    Deniability(words=1, unchanged=0.5, spread=2.0, distance=0.5, exact=False)
+    """
+    gather(lambda: require_count(words=words), lambda: require_probability(eta=eta))
+    known = after >= 0
+    before, after = before[known], after[known]
+    ids, counts = np.unique(before, return_counts=True)
+    frequent = ids[np.argsort(-counts, kind="stable")][: min(words, int((counts >= FEWEST_OCCURRENCES).sum()))]
+    figures = []
+    for word in frequent.tolist():
+        cells, times = np.unique(after[before == word], return_counts=True)
+        figures.append(_figures(space, word, cells, times / times.sum(), eta))
+    if not figures:
+        return None
+    unchanged, spread, distance = np.mean(figures, axis=0).tolist()
+    return Deniability(len(figures), unchanged, spread, distance, False)
+
+
 def _of_table(mechanism: Mechanism, word: int, eta: float) -> tuple[float, float, float]:
     assert isinstance(mechanism, TableMechanism)
     row = mechanism.row(mechanism.space.words[word])

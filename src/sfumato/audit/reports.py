@@ -10,7 +10,7 @@ from typing import Any
 from sfumato.accounting.documents import document_composition
 from sfumato.audit.attacks.bayes import BayesAttack
 from sfumato.audit.channel import Tick, attack_mechanism, input_words, sampled_attack
-from sfumato.audit.deniability import Deniability, deniability
+from sfumato.audit.deniability import FEWEST_OCCURRENCES, Deniability, deniability, observed_deniability
 from sfumato.audit.lower_bounds import AuditResult, audit_pairs, pairs_to_try
 from sfumato.audit.prior import Prior, uniform_prior
 from sfumato.audit.texts import TextFigures, audit_aligned, compare_texts
@@ -181,6 +181,13 @@ def _about_use(report: AuditReport) -> list[str]:
             sentences.append(
                 f"{texts.altered_although_kept:,} tokens changed although the policy keeps them: give the policy that was used."
             )
+        if report.deniability is not None:
+            seen = report.deniability
+            sentences.append(
+                f"Of the {seen.words:,} most frequent words (each occurs {FEWEST_OCCURRENCES} times or more) an occurrence stays "
+                f"as it is {seen.unchanged:.1%} of the time, and {seen.spread:,.0f} different words are 95 % of what one "
+                "turned into (means over words)."
+            )
     elif report.deniability is not None:
         unchanged = report.deniability.unchanged
         sentences.append(
@@ -276,6 +283,7 @@ def audit_texts(
         bounds=tuple(bounds),
         document_words=figures.longest_record,
         not_verified="a text alone does not show the table it was drawn from; audit the mechanism for that",
+        deniability=observed_deniability(figures.aligned.before, figures.aligned.after, space),
         texts=figures,
         untested=untested,
     )

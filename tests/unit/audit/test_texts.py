@@ -7,6 +7,7 @@ import pytest
 
 import sfumato
 from sfumato.audit import audit_texts
+from sfumato.audit.deniability import deniability
 from sfumato.audit.texts import compare_texts
 from sfumato.foundation.errors import DataError
 from sfumato.foundation.randomness import RunKey
@@ -28,6 +29,23 @@ def test_an_honest_file_holds_and_a_copy_is_refuted() -> None:
     assert copied.texts.unchanged_share == 1.0
     shared = audit_texts(TEXTS, honest, MECHANISM.guarantee, everything(), SPACE, shared_draws=True)
     assert shared.outcome == "holds"
+
+
+def test_frequent_words_of_a_text_show_the_mechanisms_own_deniability() -> None:
+    many = TEXTS * 10
+    honest = sfumato.Sanitizer(MECHANISM).batch(many, key=RunKey.from_seed(4)).texts
+    seen = audit_texts(many, honest, MECHANISM.guarantee, everything(), SPACE).deniability
+    assert seen is not None
+    exact = deniability(MECHANISM)
+    assert seen.words == len(SPACE)
+    # Thirty thousand occurrences: four standard deviations of a share are below 0.012.
+    assert seen.unchanged == pytest.approx(exact.unchanged, abs=0.012)
+    assert seen.distance == pytest.approx(exact.distance, rel=0.05)
+    assert 0.8 * exact.spread < seen.spread <= exact.spread + 1
+    copied = audit_texts(many, many, MECHANISM.guarantee, everything(), SPACE).deniability
+    assert copied is not None
+    assert (copied.unchanged, copied.spread, copied.distance) == (1.0, 1.0, 0.0)
+    assert audit_texts(TEXTS[:3], TEXTS[:3], MECHANISM.guarantee, everything(), SPACE).deniability is None
 
 
 def test_noise_for_half_of_the_words_is_refuted() -> None:
