@@ -63,6 +63,8 @@ class Config:
     canary: str = "My ID is"
     digits: int = 3
     copies: int = 10
+    others: int = 20
+    """Random numbers, besides its own, that a model that saw no canary is asked about."""
     seeds: tuple[int, ...] = (0, 1)
     epsilons: tuple[float, ...] = (2.0,)
     training: Training = field(default_factory=lambda: Training(16, 32, 2, 4, 20, 1e-2))
@@ -106,12 +108,14 @@ class _Bench:
         if inserted:
             train = insert(train, f"{c.canary} {secret}.", c.copies, seed)
         model = LanguageModel(Words(self.space.words), self.seen(train, variant, epsilon, seed), c.training, seed)
-        found = exposure(all_strings(model.digits_after(c.canary), c.digits), secret)
+        chances = all_strings(model.digits_after(c.canary), c.digits)
+        others = np.random.default_rng([47, seed]).integers(0, 10**c.digits, 0 if inserted else c.others)
+        found = [exposure(chances, one) for one in (secret, *(f"{other:0{c.digits}d}" for other in others.tolist()))]
         return {
             "perplexity": model.perplexity(test),
-            "exposure": found.exposure,
-            "least": found.least_exposure,
-            "rank": float(found.rank),
+            "exposure": float(np.mean([one.exposure for one in found])),
+            "least": float(np.mean([one.least_exposure for one in found])),
+            "rank": float(found[0].rank),
         }
 
     def seen(self, texts: Sequence[str], variant: Variant | None, epsilon: float, seed: int) -> list[str]:
@@ -173,7 +177,7 @@ def _table(rows: list[tuple[str, float | None, dict[str, Any]]]) -> Table:
             for name, epsilon, one in rows
         ],
         "Mean over the seeds with its 95 % interval; each seed has its own number. The rank is 1 for a number that the model "
-        "thinks likeliest of all.",
+        "thinks likeliest of all. Where the canary was never inserted, exposure is the mean over many random numbers.",
     )  # fmt: skip
 
 
@@ -252,10 +256,11 @@ EXPERIMENT = Experiment(
         "small": Config(),
         "cpu": Config(
             data="wikitext",
-            words=600,
-            train=400,
-            test=150,
+            words=1200,
+            train=600,
+            test=200,
             digits=6,
+            others=300,
             seeds=(0, 1, 2),
             epsilons=(2.0, 6.0),
             training=Training(embedding=48, hidden=96, epochs=10, batch=8),
