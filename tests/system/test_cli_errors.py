@@ -38,7 +38,8 @@ def _refused(program: Program, folder: Path, *arguments: str | Path) -> str:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.csv", f"id,{SENTINEL[:3]}\n1,{SENTINEL}\n".encode(), "no column text; the columns are: id, xyl"),
+        ("a.csv", f"id,words\n1,{SENTINEL}\n".encode(), "no column text; the first line names 2"),
+        ("a.csv", f"1,{SENTINEL}\n".encode(), "where the line of names is missing; look at that line"),
         ("a.csv", b"", "the file is empty"),
         ("a.csv", f"text,n\n{SENTINEL},1\n{SENTINEL},2,3\n".encode(), "row 2 (ends in line 3) has 3 fields"),
         ("a.csv", f'text,n\n{SENTINEL},1\n"{SENTINEL},2\n'.encode(), "row 2 (line 3) opens a quote"),

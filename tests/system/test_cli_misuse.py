@@ -61,6 +61,22 @@ def test_commands_say_what_they_take(program: Program, arguments: tuple[str, ...
     assert outcome.err.count("\n") == 1
 
 
+@pytest.mark.parametrize("option", [("--protect", "words:{list}"), ("--keep", "{list}")])
+def test_a_list_with_a_phrase_that_would_match_nothing_is_refused(
+    program: Program, tmp_path: Path, tiny_space: Path, option: tuple[str, str]
+) -> None:
+    """Names of two words, one for each line, would otherwise protect nobody."""
+    source, target, listed = tmp_path / "in.csv", tmp_path / "out.csv", tmp_path / "names.txt"
+    source.write_text("text\nJohn Smith felt cold\n", encoding="utf-8")
+    listed.write_text("Mary\nJohn Smith\n", encoding="utf-8")
+    given = [part.format(list=listed) for part in option]
+    outcome = program("privatize", source, "-c", "text", "-o", target, "-s", tiny_space, *given)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "word 1 of the list" in outcome.err
+    assert "Smith" not in outcome.err
+    assert not target.exists()
+
+
 def test_what_is_to_be_copied_is_shown_whole(program: Program) -> None:
     """A table that is too narrow cuts its cells off; digests and options must not be cut."""
     assert "…" not in program("mechanisms").out

@@ -348,6 +348,10 @@ def test_a_key_is_private_lies_elsewhere_and_serves_one_text(
     assert (refused.code, "used for other texts" in refused.err) == (2, True)
     refused = program(*arguments(source, out / "c.csv", tiny_space, "--key", key, "-e", "0.2"))
     assert (refused.code, "used for other texts" in refused.err) == (2, True)
+    piped = program(
+        "privatize", "-", "--format", "csv", "-c", "text", "-o", out / "p.csv", "-s", tiny_space, "--key", key
+    )
+    assert (piped.code, "those of a pipe cannot be read twice" in piped.err) == (2, True)
     key.chmod(0o644)
     assert "chmod 600" in program(*arguments(source, out / "d.csv", tiny_space, "--key", key)).err
 

@@ -62,6 +62,11 @@ class Start:
     def _given_key(self, jobs: Sequence[Job], settings: dict[str, Any]) -> RunKey | None:
         if self.key_file is None:
             return self.seeded
+        if not all(job.source is not None and job.source.is_file() for job in jobs):
+            raise ParameterError(
+                "a key remembers the texts it was used for, and those of a pipe cannot be read twice: two of them would get the "
+                "same noise, which gives both away; name a file as the input, or leave --key out"
+            )
         outputs = [job.target for job in jobs if job.target is not None]
         file = KeyFile.open(self.key_file, [Path(self.output), *outputs] if outputs else [])
         return file.used(_description(jobs, settings)).key
@@ -83,11 +88,9 @@ def _description(jobs: Sequence[Job], settings: dict[str, Any]) -> str:
     """Return what a key is used for: the settings, and the content of every input."""
     parts = [repr(sorted(settings.items(), key=lambda item: item[0]))]
     for job in jobs:
-        digest = "standard input"
-        if job.source is not None:
-            with job.source.open("rb") as file:
-                digest = hashlib.file_digest(file, "sha256").hexdigest()
-        parts.append(f"{job.name}: {digest}")
+        assert job.source is not None
+        with job.source.open("rb") as file:
+            parts.append(f"{job.name}: {hashlib.file_digest(file, 'sha256').hexdigest()}")
     return "\n".join(parts)
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable
 
 import numpy as np
 
 from sfumato.foundation.errors import ParameterError
 from sfumato.policy.base import Document, Mask, Policy
+from sfumato.text import pieces
 
 
 class _Everything(Policy):
@@ -38,13 +40,13 @@ class _KeepWords(Policy):
     def protects(self, document: Document) -> Mask:
         kept = self._words
         tokens = document.tokens
-        return np.fromiter((token.lower() not in kept for token in tokens), dtype=bool, count=len(tokens))
+        return np.fromiter((folded(token) not in kept for token in tokens), dtype=bool, count=len(tokens))
 
     def protects_word(self, word: str) -> bool:
-        return word.lower() not in self._words
+        return folded(word) not in self._words
 
     def keeps_word(self, word: str) -> bool:
-        return word.lower() in self._words
+        return folded(word) in self._words
 
 
 class _ProtectWords(_KeepWords):
@@ -79,7 +81,7 @@ def keep_words(words: Iterable[str], name: str = "a public list of kept words") 
     >>> keep_words(["and"]).protects(Document("salt AND pepper")).tolist()
     [True, False, True]
     """
-    return _KeepWords(_folded(words), name)
+    return _KeepWords(_listed(words), name)
 
 
 def protect_words(words: Iterable[str], name: str = "a public list of protected words") -> Policy:
@@ -88,14 +90,32 @@ def protect_words(words: Iterable[str], name: str = "a public list of protected 
     >>> protect_words(["pepper"]).protects(Document("salt and Pepper")).tolist()
     [False, False, True]
     """
-    return _ProtectWords(_folded(words), name)
+    return _ProtectWords(_listed(words), name)
 
 
-def _folded(words: Iterable[str]) -> frozenset[str]:
+def folded(word: str) -> str:
+    """Return the form in which words are compared: in any letter case, and however their accents are encoded.
+
+    >>> folded("Jose\\u0301") == folded("JOS\\u00c9") == "jos\\u00e9"
+    True
+    """
+    if word.isascii():
+        return word.lower()
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", word).casefold())
+
+
+def _listed(words: Iterable[str]) -> frozenset[str]:
     if isinstance(words, str):
         raise ParameterError("words must be a list of words, not a single string")
     listed = list(words)
-    wrong = [place for place, word in enumerate(listed) if not isinstance(word, str)]
-    if wrong:
-        raise ParameterError(f"word {wrong[0]} of the list is of type {type(listed[wrong[0]]).__name__}, not text")
-    return frozenset(word.lower() for word in listed)
+    for place, word in enumerate(listed):
+        if not isinstance(word, str):
+            raise ParameterError(f"word {place} of the list is of type {type(word).__name__}, not text")
+        if pieces(word) != ["", word, ""]:
+            # It would match no token: what it was to protect would be released.
+            raise ParameterError(
+                f"word {place} of the list (counted from 0) is not one word as texts are split, at spaces, apostrophes, "
+                "hyphens and other punctuation, so no word of a text would match it; list its parts one by one, or use a "
+                "pattern (protect_pattern)"
+            )
+    return frozenset(map(folded, listed))

@@ -70,6 +70,8 @@ class DelimitedRecords(Records):
 class DelimitedReader(Reader):
     """Reads CSV or TSV with a header."""
 
+    names_may_be_texts = True
+
     def __init__(
         self, stream: BinaryIO, options: ReadOptions, delimiter: str, total: int | None = None, format: str = "csv"
     ) -> None:
@@ -89,7 +91,7 @@ class DelimitedReader(Reader):
         if header is None:
             raise DataError("the file is empty; its first line must name the columns")
         self.columns = tuple(header)
-        self._places = chosen_columns(self.columns, options.columns)
+        self._places = chosen_columns(self.columns, options.columns, names_may_be_texts=self.names_may_be_texts)
         self.text_columns = tuple(options.columns)
         self.dialect = Dialect(delimiter, options.quotes, self._terminator or "\n", self._lines.byte_order_mark)
 

@@ -55,7 +55,7 @@ class PayingReader(Reader):
     """Charges every batch before anybody sees it."""
 
     def __init__(self, reader: Reader, subject_column: str, release: TextRelease) -> None:
-        chosen_columns(reader.columns, [subject_column])
+        chosen_columns(reader.columns, [subject_column], names_may_be_texts=reader.names_may_be_texts)
         if subject_column in reader.text_columns:
             raise DataError("the column of subjects cannot be a column of texts; it passes through as it is")
         self.columns = reader.columns

@@ -78,6 +78,8 @@ class Reader(ABC):
     """The columns there are, in order."""
     text_columns: tuple[str, ...]
     """The columns to sanitize."""
+    names_may_be_texts: bool = False
+    """Whether what is read as names of columns is a first record where the file has no line of names."""
 
     @abstractmethod
     def batches(self) -> Iterator[Records]:
@@ -98,6 +100,7 @@ class RestOfReader(Reader):
     def __init__(self, reader: Reader, done: int) -> None:
         self.columns = reader.columns
         self.text_columns = reader.text_columns
+        self.names_may_be_texts = reader.names_may_be_texts
         self._reader = reader
         self._done = done
 
@@ -130,16 +133,26 @@ class Writer(ABC):
         return
 
 
-def chosen_columns(available: Sequence[str], wanted: Sequence[str]) -> tuple[int, ...]:
-    """Return the places of the wanted columns, each of which must occur exactly once."""
-    listed = ", ".join(available)
-    if len(listed) > 1000:
-        listed = listed[:1000] + " ..."
+def chosen_columns(
+    available: Sequence[str], wanted: Sequence[str], *, names_may_be_texts: bool = False
+) -> tuple[int, ...]:
+    """Return the places of the wanted columns, each of which must occur exactly once.
+
+    Names that may be texts are counted and not shown.
+    """
+    if names_may_be_texts:
+        columns = (
+            f"the first line names {len(available)}, and is not shown because it is a record where the line of names is "
+            "missing; look at that line"
+        )
+    else:
+        listed = ", ".join(available)
+        columns = f"the columns are: {listed[:1000]}{' ...' if len(listed) > 1000 else ''}"
     if not wanted:
-        raise DataError(f"which column holds the text? name it with --column; the columns are: {listed}")
+        raise DataError(f"which column holds the text? name it with --column; {columns}")
     missing = [name for name in wanted if name not in available]
     if missing:
-        raise DataError(f"there is no column {', '.join(missing)}; the columns are: {listed}")
+        raise DataError(f"there is no column {', '.join(missing)}; {columns}")
     repeated = [name for name in wanted if list(available).count(name) > 1]
     if repeated:
         raise DataError(f"the column name {', '.join(repeated)} occurs more than once; rename all but one")

@@ -124,3 +124,20 @@ def test_policies_travel_to_other_processes(name):
     travelled = pickle.loads(pickle.dumps(POLICIES[name]))
     assert np.array_equal(travelled.protects(document), POLICIES[name].protects(document))
     assert travelled.keeps == POLICIES[name].keeps
+
+
+def test_words_match_however_their_letters_are_encoded_or_written():
+    """A name must not pass because a text writes its accent as a character of its own, or in capitals."""
+    text = Document("Jose\u0301 JOS\u00c9 stra\u00dfe STRASSE jose")
+    assert protect_words(["jos\u00e9", "Stra\u00dfe"]).protects(text).tolist() == [True, True, True, True, False]
+    assert protect_words(["jose\u0301", "strasse"]).protects(text).tolist() == [True, True, True, True, False]
+    assert keep_words(["Jos\u00e9"]).protects(text).tolist() == [False, False, True, True, True]
+
+
+@pytest.mark.parametrize("entry", ["John Smith", "don't", " padded", "state-of-the-art", "", "?", "Anne-Marie"])
+def test_a_listed_phrase_that_could_match_nothing_is_refused(entry):
+    """Texts are split into words, so it would protect nothing at all; its parts have to be listed."""
+    for policy in (protect_words, keep_words):
+        with pytest.raises(ParameterError, match="word 1 of the list") as caught:
+            policy(["fine", entry])
+        assert "Smith" not in str(caught.value)

@@ -68,7 +68,7 @@ def test_without_quotes_a_delimiter_in_the_output_is_an_error() -> None:
     [
         (b"", "the file is empty"),
         (b"\n\n", "the file is empty"),
-        (b"id,words\n", "there is no column text; the columns are: id, words"),
+        (b"id,words\n", "there is no column text; the first line names 2"),
         (b"text,text\n", "occurs more than once"),
         (b"text,n\na,1\nsecret,2,3\n", r"row 2 \(ends in line 3\) has 3 fields where the header has 2"),
         (b"text,n\nsecret\n", "row 1 .* has 1 fields"),
@@ -113,6 +113,13 @@ def test_options_outside_their_domain_are_refused(options: dict[str, object]) ->
         ReadOptions(**options)  # type: ignore[arg-type]
 
 
-def test_no_column_named_lists_the_columns() -> None:
-    with pytest.raises(DataError, match="name it with --column; the columns are: id, body"):
+def test_no_column_named_says_where_to_look() -> None:
+    with pytest.raises(DataError, match="name it with --column; the first line names 2"):
         texts(b"id,body\n", "csv", ())
+
+
+@pytest.mark.parametrize("columns", [(), ("text",)])
+def test_a_file_without_a_line_of_names_does_not_show_its_first_record(columns: tuple[str, ...]) -> None:
+    with pytest.raises(DataError, match="look at that line") as raised:
+        texts(b"secret illness,5\n", "csv", columns)
+    assert "secret" not in str(raised.value)
