@@ -137,6 +137,53 @@ def figures(data: Row) -> list[str]:
     return [*lines, f"{data['machine']}, commit {data['commit']}; `benchmarks/latent_accuracy.py`.", ""]
 
 
+def compared(rows: list[Row], key: str, one: Any, other: Any, same: tuple[str, ...], **wanted: Any) -> list[str]:
+    """Return in how many cells one value of ``key`` is above another by more than both intervals, and below."""
+    above = below = cells = 0
+    for row in where(rows, **{key: one}, **wanted):
+        found = first(where(rows, **{key: other}, **{name: row[name] for name in same}))
+        if found is None:
+            continue
+        cells += 1
+        gap = row["accuracy"] - found["accuracy"]
+        width = row["accuracy_half_width"] + found["accuracy_half_width"]
+        above, below = above + (gap > width), below + (-gap > width)
+    return [str(above), str(below), str(cells)]
+
+
+def orderings(data: Row) -> list[str]:
+    """Return the order of every published comparison, counted in the figures."""
+    tables, lines = data["tables"], []
+    same = ("dataset", "encoder", "epsilon")
+    encoders = [(name, NAMES[name]) for name in data["config"]["encoders"]]
+    for encoder, title in encoders:
+        rows = where(tables["accounting"], encoder=encoder)
+        greatest, least = max(row["epsilon"] for row in rows), min(row["epsilon"] for row in rows)
+        for mode in MODES:
+            found = compared(rows, "epsilon", greatest, least, ("dataset", "encoder", "mode"), mode=mode)
+            lines.append([f"4.2: epsilon {greatest:g} above {least:g}, {mode}; {title}", *found])
+        for other in MODES[:2]:
+            found = compared(rows, "mode", "as_published", other, same)
+            lines.append([f"4.2: as published above {other}; {title}", *found])
+    for encoder, title in encoders:
+        rows = where(tables["position"], encoder=encoder)
+        lines += [
+            [f"4.5: {kind} above sentence; {title}", *compared(rows, "position", kind, "sentence", same)]
+            for kind in ("token, as published", "token")
+        ]
+    for encoder, title in encoders:
+        rows = where(tables["distribution"], encoder=encoder)
+        lines.append(
+            [f"4.6: Gaussian above Laplace; {title}", *compared(rows, "distribution", "gaussian", "laplace", same)]
+        )
+    for encoder, title in encoders:
+        rows = where(tables["sampling"], encoder=encoder)
+        for mode in ("as_published, ten epochs", "secret sample, one round"):
+            found = compared(rows, "rate", 0.01, 1.0, (*same, "mode"), mode=mode)
+            lines.append([f"4.7: 1 % above 100 %, {mode}; {title}", *found])
+    return table(["comparison", "clearly above", "clearly below", "of"], lines)
+
+
 def server(data: Row) -> list[str]:
     """Return what the server keeps in a second."""
     rows = [
@@ -207,5 +254,6 @@ def draw(data: Row) -> None:
 if __name__ == "__main__":
     measured = json.loads((RESULTS / "latent_accuracy.json").read_text())
     served = RESULTS / "latent_service.json"
+    put("latent orderings", orderings(measured))
     put("latent figures", figures(measured) + (server(json.loads(served.read_text())) if served.exists() else []))
     draw(measured)

@@ -48,11 +48,11 @@ def serving(folder: Path, *options: str) -> Iterator[tuple[str, subprocess.Popen
         process.stdout.close()
 
 
-def reviews(path: Path, count: int) -> Path:
-    draws = np.random.default_rng(1)
+def reviews(path: Path, count: int, columns: tuple[str, str] = ("review", "verdict"), seed: int = 1) -> Path:
+    draws = np.random.default_rng(seed)
     with path.open("w", newline="") as file:
         table = csv.writer(file)
-        table.writerow(["review", "verdict"])
+        table.writerow(columns)
         for _ in range(count):
             good = bool(draws.integers(2))
             table.writerow(
@@ -101,9 +101,60 @@ def test_a_task_from_end_to_end(program: Program, tmp_path: Path) -> None:
     assert "holds a task already" in again.err
 
 
+def test_directions_of_public_sentences_make_a_small_epsilon_enough(program: Program, tmp_path: Path) -> None:
+    """One number in place of hundreds, and a clipping norm from the same public file."""
+    public = reviews(tmp_path / "public.csv", 150, ("text", "label"), seed=2)
+    task = ("--encoder", "words", "--classes", "bad,good", "--epsilon", "6", "--directions-from", str(public))
+    file = reviews(tmp_path / "reviews.csv", 300)
+    with serving(tmp_path / "task", *task) as (url, _):
+        command = ("latent", "train", url, file, "--text", "review", "--label", "verdict", "--epsilon", "6")
+        for _ in range(2):  # a second time with the same key: nothing new is sent
+            trained = program(*command, "--run-key", tmp_path / "run.key")
+            assert "300 noisy vectors sent; trained on 300" in trained.out
+        sentences = ("a warm, wonderful, moving film", "a dull, awful, boring film")
+        local = program("latent", "query", url, *sentences, "--epsilon", "6", "--at-home")
+        assert [line.split("\t")[0] for line in local.out.splitlines()] == ["good", "bad"]
+    terms = json.loads((tmp_path / "task" / "terms.json").read_text())
+    assert terms["plan"]["dimension"] == 1
+    assert terms["plan"]["clip"] > 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (
+            (
+                "serve",
+                "{new}",
+                "--encoder",
+                "words",
+                "--classes",
+                "a,b",
+                "--epsilon",
+                "1",
+                "--clip",
+                "1",
+                "--clip-from",
+                "x",
+            ),
+            "not both",
+        ),
+        (
+            (
+                "serve",
+                "{new}",
+                "--encoder",
+                "words",
+                "--classes",
+                "a,b",
+                "--epsilon",
+                "1",
+                "--directions-from",
+                "x.csv",
+                "--pairs",
+            ),
+            "leave it out for pairs",
+        ),
         (("serve", "{new}"), "a new task needs --encoder"),
         (("serve", "{new}", "--encoder", "words", "--classes", "a,b", "--epsilon", "1"), "--clip or --clip-from"),
         (("serve", "{new}", "--encoder", "nowhere", "--classes", "a,b", "--epsilon", "1", "--clip", "1"), "a folder"),

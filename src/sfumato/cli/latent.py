@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +15,7 @@ from sfumato.cli.budget import KEY_VARIABLE, opened_ledger
 from sfumato.foundation.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
+    from sfumato.latent.encoders import Encoder, Projection
     from sfumato.latent.service.client import LatentClient
     from sfumato.latent.service.terms import Terms
 
@@ -48,6 +50,16 @@ SubjectKey = Annotated[
         "--subject-key", metavar="FILE", envvar=KEY_VARIABLE, help="The ledger's secret.", rich_help_panel=_BUDGET
     ),
 ]
+RunKeyFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--run-key",
+        metavar="FILE",
+        help="A secret file, made where it does not exist: with it the same command can be run again after a failure; what "
+        "was sent is sent as the same bytes, kept once and charged once.",
+        rich_help_panel=_BUDGET,
+    ),
+]
 TokenFile = Annotated[
     Path | None,
     typer.Option("--token-file", metavar="FILE", help="What the server asks for, in a file.", rich_help_panel=_NETWORK),
@@ -59,8 +71,17 @@ def serve(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Holds the task; made where it does not exist.")],
     encoder: Annotated[
         str | None,
-        typer.Option("--encoder", metavar="NAME", help="words:SPACE, or a folder with a model.", rich_help_panel=_TASK),
+        typer.Option(
+            "--encoder",
+            metavar="NAME",
+            help="words:SPACE, a folder with a model, or sentence-transformers:FOLDER.",
+            rich_help_panel=_TASK,
+        ),
     ] = None,
+    pooling: Annotated[
+        str,
+        typer.Option("--pooling", metavar="NAME", help="Of a model's tokens: mean or cls.", rich_help_panel=_TASK),
+    ] = "mean",
     classes: Annotated[
         str | None, typer.Option("--classes", metavar="A,B", help="Names of the classes.", rich_help_panel=_TASK)
     ] = None,
@@ -79,6 +100,15 @@ def serve(
             "--clip-from",
             metavar="FILE",
             help="PUBLIC sentences, one on each line: clip to their median norm.",
+            rich_help_panel=_TASK,
+        ),
+    ] = None,
+    directions_from: Annotated[
+        Path | None,
+        typer.Option(
+            "--directions-from",
+            metavar="FILE",
+            help="PUBLIC sentences with columns text and label: keep only the directions that tell the classes apart.",
             rich_help_panel=_TASK,
         ),
     ] = None,
@@ -124,11 +154,12 @@ def serve(
 
     if not (folder / TERMS).exists():
         _prepare(
-            folder, encoder, classes, epsilon, clip, clip_from, max_tokens,
+            folder, encoder, classes, epsilon, _PublicFiles(clip, clip_from, directions_from),
+            {"max_tokens": max_tokens, "pooling": pooling},
             {"delta": delta, "distribution": distribution},
             {"pairs": pairs, "label_epsilon": label_epsilon, "head": head, "learning": learning},
         )  # fmt: skip
-    elif any(given is not None for given in (encoder, classes, epsilon, clip, clip_from)):
+    elif any(given is not None for given in (encoder, classes, epsilon, clip, clip_from, directions_from)):
         raise ParameterError("this folder holds a task already: leave its options out to go on, or name another folder")
     terms = read_terms(folder)
     typer.echo(terms.plan.guarantee.statement())
@@ -149,10 +180,11 @@ def train(
     ledger: LedgerAddress = None,
     subject: Subject = None,
     subject_key: SubjectKey = None,
+    run_key: RunKeyFile = None,
     token_file: TokenFile = None,
 ) -> None:
     """Encode sentences here, send noisy vectors with their labels, and ask the server to train on them."""
-    with _client(url, epsilon, delta, label_epsilon, ledger, subject, subject_key, token_file) as client:
+    with _client(url, epsilon, delta, label_epsilon, ledger, subject, subject_key, run_key, token_file) as client:
         places = {name: place for place, name in enumerate(client.terms.classes)}
         kept = 0
         for columns, first in _columns(file, [text, *([second] if second else []), label]):
@@ -181,12 +213,13 @@ def query(
     ledger: LedgerAddress = None,
     subject: Subject = None,
     subject_key: SubjectKey = None,
+    run_key: RunKeyFile = None,
     token_file: TokenFile = None,
 ) -> None:
     """Print a line for each sentence: its class and the probability of it. The sentences are not printed."""
     if bool(sentences) == (file is not None):
         raise ParameterError("give either sentences or --input FILE")
-    with _client(url, epsilon, delta, None, ledger, subject, subject_key, token_file) as client:
+    with _client(url, epsilon, delta, None, ledger, subject, subject_key, run_key, token_file) as client:
         batches: Any = [([list(sentences or [])], 0)]
         if file is not None:
             batches = _columns(file, [text, *([second] if second else [])])
@@ -201,14 +234,50 @@ def query(
                 )
 
 
+@dataclass(frozen=True)
+class _PublicFiles:
+    """Where the clipping norm and the directions come from: never from the owners' sentences."""
+
+    clip: float | None
+    clip_from: Path | None
+    directions_from: Path | None
+
+    def projection(self, encoder: Encoder, classes: tuple[str, ...]) -> tuple[Projection | None, Any]:
+        """Return the map onto the directions that tell the classes apart, and the public vectors it gives."""
+        from sfumato.latent.encoders import Projection
+
+        if self.directions_from is None:
+            return None, None
+        places = {name: place for place, name in enumerate(classes)}
+        sentences: list[str] = []
+        labels: list[int] = []
+        for (some, theirs), first in _columns(self.directions_from, ["text", "label"]):
+            sentences += some
+            labels += _places(theirs, places, first)
+        vectors = encoder.encode(sentences)
+        found = Projection.discriminating(vectors, labels, classes=len(classes))
+        return found, found.apply(vectors)
+
+    def norm(self, encoder: Encoder, projected: Any, *, pairs: bool, norm: str) -> float:
+        """Return the clipping norm: the one that was given, or the median of public vectors."""
+        from sfumato.latent.vectors import choose_clip, paired
+
+        if self.clip is not None:
+            return self.clip
+        public = projected
+        if self.clip_from is not None:
+            lines = [line for line in self.clip_from.read_text(encoding="utf-8").splitlines() if line.strip()]
+            public = encoder.encode(lines)
+        return choose_clip(paired(public, public) if pairs else public, norm=norm)
+
+
 def _prepare(
     folder: Path,
     encoder: str | None,
     classes: str | None,
     epsilon: float | None,
-    clip: float | None,
-    clip_from: Path | None,
-    max_tokens: int | None,
+    public: _PublicFiles,
+    reading: dict[str, Any],
     noise: dict[str, Any],
     task: dict[str, Any],
 ) -> None:
@@ -217,24 +286,28 @@ def _prepare(
     from sfumato.latent.service import publishing
     from sfumato.latent.service.terms import Terms
     from sfumato.latent.service.trainer import ENCODER, Trainer
-    from sfumato.latent.vectors import choose_clip, paired
 
-    if encoder is None or classes is None or epsilon is None or (clip is None) == (clip_from is None):
+    sources = (public.clip, public.clip_from, public.directions_from)
+    if encoder is None or classes is None or epsilon is None or not any(one is not None for one in sources):
         raise ParameterError(
             "a new task needs --encoder, --classes, --epsilon, and --clip or --clip-from (public sentences, one a line)"
         )
+    if public.clip is not None and public.clip_from is not None:
+        raise ParameterError("give --clip or --clip-from, not both")
+    if public.directions_from is not None and task["pairs"]:
+        raise ParameterError("--directions-from is for single sentences; leave it out for pairs")
     kind, source, space = _encoder_kind(encoder)
-    described = publishing.describe(kind, folder=source, space=space, max_tokens=max_tokens)
+    names = tuple(name.strip() for name in classes.split(","))
+    described = publishing.describe(kind, folder=source, space=space, **reading)
     publishing.publish(described, source, folder / ENCODER)
     loaded = publishing.load(described, folder / ENCODER)
-    if clip_from is not None:
-        lines = [line for line in clip_from.read_text(encoding="utf-8").splitlines() if line.strip()]
-        public: Any = loaded.encode(lines)
-        public = paired(public, public) if task["pairs"] else public
-        clip = choose_clip(public, norm="l1" if noise["distribution"] == "laplace" else "l2")
-    assert clip is not None
+    projection, projected = public.projection(loaded, names)
+    if projection is not None:
+        described["projection"] = projection.to_json()
+        loaded = publishing.load(described, folder / ENCODER)
+    norm = "l1" if noise["distribution"] == "laplace" else "l2"
+    clip = public.norm(loaded, projected, pairs=task["pairs"], norm=norm)
     plan = release_once(epsilon=epsilon, clip=clip, dimension=loaded.dimension * (1 + task["pairs"]), **noise)
-    names = tuple(name.strip() for name in classes.split(","))
     terms: Terms = Terms(plan=plan, classes=names, encoder=described, **task)
     Trainer.prepare(folder, terms)
 
@@ -244,9 +317,14 @@ def _encoder_kind(encoder: str) -> tuple[str, Path | None, str]:
     kind, colon, space = encoder.partition(":")
     if kind == "words":
         return "words", None, space if colon else "default"
-    folder = Path(encoder)
+    bringing = kind == "sentence-transformers" and bool(colon)
+    folder = Path(space if bringing else encoder)
     if not folder.is_dir():
-        raise ParameterError("--encoder is words, words:SPACE, or a folder with a model")
+        raise ParameterError(
+            "--encoder is words, words:SPACE, a folder with a model, or sentence-transformers: and a folder"
+        )
+    if bringing:
+        return "sentence-transformers", folder, "default"
     if (folder / "bilstm.json").exists():
         return "bilstm", folder, "default"
     return "huggingface", folder, "default"
@@ -261,10 +339,12 @@ def _client(
     ledger: str | None,
     subject: str | None,
     subject_key: Path | None,
+    run_key: Path | None,
     token_file: Path | None,
 ) -> Iterator[LatentClient]:
     """Open the client, and the ledger where one is named."""
     from sfumato.latent.service.client import LatentClient
+    from sfumato.scale.keyfile import KeyFile
 
     if (ledger is None) != (subject is None):
         raise ParameterError("--ledger and --subject go together")
@@ -281,6 +361,7 @@ def _client(
                 delta=delta,
                 label_epsilon=label_epsilon,
                 payment=payment,
+                run=None if run_key is None else KeyFile.open(run_key).key,
                 token=_token(token_file),
             )
         )

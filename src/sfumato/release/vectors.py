@@ -31,8 +31,17 @@ class VectorPayment:
         self._subject = subject
         self._purpose = purpose
 
-    def __call__(self, guarantees: Sequence[Guarantee], count: int) -> None:
-        """Charge ``count`` records; raise, and let nothing be released, where the budget does not allow it."""
+    def __call__(self, guarantees: Sequence[Guarantee], count: int, key: str | None = None) -> None:
+        """Charge ``count`` records; raise, and let nothing be released, where the budget does not allow it.
+
+        The same ``key`` is charged once: it stands for the very same noisy vectors.
+        """
         if count:
             costs = [Cost.of(guarantee) * count for guarantee in guarantees]
-            self._ledger.charge_all([Request(self._subject, [cost], purpose=self._purpose) for cost in costs])
+            keys = [None if key is None else f"{key} {place}" for place in range(len(costs))]
+            self._ledger.charge_all(
+                [
+                    Request(self._subject, [cost], key=one, purpose=self._purpose)
+                    for cost, one in zip(costs, keys, strict=True)
+                ]
+            )

@@ -155,7 +155,7 @@ def test_a_lost_answer_is_asked_for_again_with_the_same_bytes(published: tuple[s
     url, _ = published
     wire = Wire(url, drop=2)
     paid: list[int] = []
-    payment = lambda guarantees, count: paid.append(count)  # noqa: E731
+    payment = lambda guarantees, count, key: paid.append(count)  # noqa: E731
     with LatentClient(wire.url, epsilon=4.0, payment=payment, cache=tmp_path / "cache") as client:
         assert client.send(SECRETS, [0, 1, 0]) == 3
         assert client.status()["vectors"] == 3
@@ -204,6 +204,48 @@ def test_nothing_is_sent_that_cannot_be_paid(published: tuple[str, Terms], tmp_p
             assert float(ledger.budget("ada", "gaussian").spent) == pytest.approx(4 * mu2, rel=1e-6)
         wire.close()
         assert ledger.verify().passed
+
+
+def test_a_run_that_is_made_again_sends_the_same_bytes_and_is_paid_once(
+    published: tuple[str, Terms], tmp_path: Path
+) -> None:
+    pytest.importorskip("sqlalchemy", reason="the extra 'ledger' is not installed")
+    from sfumato.foundation.randomness import RunKey
+    from sfumato.ledger import Ledger
+    from sfumato.release import VectorPayment
+
+    url, made = published
+    run = RunKey.generate()
+    vectors = np.random.default_rng(4).normal(size=(4, made.plan.dimension))
+    with Ledger.open(str(tmp_path / "budgets.db")) as ledger:
+        for kind in ("gaussian", "pure"):
+            ledger.create("ada", kind=kind, limit=1000)
+
+        def batches(*parts: np.ndarray) -> list[bytes]:
+            wire = Wire(url)
+            with LatentClient(wire.url, epsilon=4.0, run=run, payment=VectorPayment(ledger, "ada")) as client:
+                for part in parts:
+                    client.send_vectors(part, [0] * len(part))
+                client.train()
+                client.query_vectors(vectors)
+                wire.close()
+            return re.findall(rb'\{"vectors".*?\]\}', bytes(wire.sent))
+
+        first = batches(vectors[:2], vectors[:2])
+        spent = [ledger.budget("ada", kind).spent for kind in ("gaussian", "pure")]
+        assert batches(vectors[:2], vectors[:2]) == first
+        assert len(set(first)) == 3  # the same vectors in another place of the run have other noise
+        assert [ledger.budget("ada", kind).spent for kind in ("gaussian", "pure")] == spent
+        # Another text in the same place has noise of its own: the difference does not cancel it.
+        other = batches(vectors[:2] + 1e-9, vectors[:2])
+        gap = np.array(json.loads(other[0])["vectors"]) - np.array(json.loads(first[0])["vectors"])
+        assert gap.std() > made.plan.scale
+        assert ledger.budget("ada", "gaussian").spent > spent[0]
+    with LatentClient(url, epsilon=4.0, run=run) as client:
+        assert client.status()["vectors"] == 6
+        assert client.guarantees[0].secure
+    with pytest.raises(ParameterError, match="not from both"):
+        LatentClient(url, epsilon=4.0, run=run, source=run.record(0))
 
 
 def test_a_predictable_source_is_told_and_cannot_be_paid(published: tuple[str, Terms], tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ refused before anything is sent.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import secrets
 import time
@@ -21,7 +22,7 @@ import numpy.typing as npt
 from sfumato.foundation.checks import gather, require_count, require_epsilon, require_probability
 from sfumato.foundation.errors import DataError, ParameterError, SfumatoError
 from sfumato.foundation.guarantee import Guarantee
-from sfumato.foundation.randomness import Source, SystemSource
+from sfumato.foundation.randomness import RunKey, Source, SystemSource
 from sfumato.latent import extras
 from sfumato.latent.encoders.base import Encoder
 from sfumato.latent.heads import Head
@@ -43,8 +44,8 @@ class ServerError(SfumatoError):
 class Payment(Protocol):
     """Takes what releases cost out of somebody's budget, before they are made; raises where it cannot."""
 
-    def __call__(self, guarantees: Sequence[Guarantee], count: int) -> None:
-        """Pay for ``count`` records, each released once under each of the guarantees."""
+    def __call__(self, guarantees: Sequence[Guarantee], count: int, key: str | None = None) -> None:
+        """Pay for ``count`` records, each released once under each of the guarantees; once for the same ``key``."""
         ...
 
 
@@ -53,6 +54,10 @@ class LatentClient:
 
     ``epsilon`` (at ``delta``) is the most that one sentence may cost; so is ``label_epsilon`` for its label, which is
     asked for where the server takes labels by randomised response.  ``payment`` is called before any noise is drawn.
+
+    With ``run`` noise follows from that secret key, the place of a batch and the batch itself, so that the same calls can be
+    made again after a failure: the same batch gives the same bytes, which are kept and paid for once, and another batch
+    gets noise of its own.
     """
 
     def __init__(
@@ -65,16 +70,21 @@ class LatentClient:
         encoder: Encoder | None = None,
         payment: Payment | None = None,
         source: Source | None = None,
+        run: RunKey | None = None,
         token: str | None = None,
         cache: Path | None = None,
         timeout: float = 60.0,
     ) -> None:
         gather(lambda: require_epsilon(epsilon=epsilon), lambda: require_probability(delta=delta))
+        if source is not None and run is not None:
+            raise ParameterError("noise comes from a source or from a run key, not from both")
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         # No proxy and no credentials from the environment: vectors go to the server that was named, and nowhere else.
         self._http = extras.httpx().Client(base_url=url, headers=headers, timeout=timeout, trust_env=False)
         self._payment = payment
         self._source = source or SystemSource()
+        self._run = run
+        self._batches = 0
         self._cache = cache or cache_folder() / "encoders"
         try:
             self.terms = Terms.from_json(self._json(lambda: self._http.get("/terms")))
@@ -119,7 +129,8 @@ class LatentClient:
         """The promise for a sentence, and that for its label where labels are not public."""
         response = self.terms.response
         promises = [self.terms.plan.guarantee, *([] if response is None else [response.guarantee])]
-        return tuple(stated(one, self._source.secure) for one in promises)
+        secure = self._source.secure if self._run is None else self._run.secure
+        return tuple(stated(one, secure) for one in promises)
 
     def send(self, sentences: Sequence[str], labels: Sequence[int], second: Sequence[str] | None = None) -> int:
         """Encode, release and send labelled sentences (or pairs of them); return how many the server has kept."""
@@ -135,12 +146,13 @@ class LatentClient:
         kept = 0
         for start in range(0, len(array), at_once):
             some, their = array[start : start + at_once], given[start : start + at_once]
-            self._pay(self.guarantees, len(some))
-            body: dict[str, Any] = {"vectors": self._released(some)}
+            number, source = self._drawing("send", some, their)
+            self._pay(self.guarantees, len(some), number)
+            body: dict[str, Any] = {"vectors": self._released(some, source)}
             response = self.terms.response
-            body["labels"] = (their if response is None else response.sample(their, self._source)).tolist()
+            body["labels"] = (their if response is None else response.sample(their, source)).tolist()
             # The noise is drawn: from here on the same bytes are sent, however often it takes.
-            number, content = secrets.randbits(128), _encoded_json(body)
+            content = _encoded_json(body)
             answer = self._json(partial(self._put, number, content))
             kept += int(answer["vectors"])
         return kept
@@ -160,8 +172,9 @@ class LatentClient:
         rows = [np.empty((0, len(self.terms.classes)))]
         for start in range(0, len(array), at_once):
             some = array[start : start + at_once]
-            self._pay(self.guarantees[:1], len(some))
-            content = _encoded_json({"vectors": self._released(some)})
+            number, source = self._drawing("query", some)
+            self._pay(self.guarantees[:1], len(some), number)
+            content = _encoded_json({"vectors": self._released(some, source)})
             answer = self._json(partial(self._post, "/queries", content))
             rows.append(np.array(answer["probabilities"], dtype=np.float64))
         return np.concatenate(rows)
@@ -203,14 +216,27 @@ class LatentClient:
         first = self.encoder.encode(sentences)
         return first if second is None else paired(first, self.encoder.encode(second))
 
-    def _pay(self, guarantees: Sequence[Guarantee], count: int) -> None:
-        if self._payment is not None:
-            self._payment(guarantees, count)
+    def _drawing(self, purpose: str, *arrays: npt.NDArray[Any]) -> tuple[int, Source]:
+        """Return the number of a batch and where its noise comes from."""
+        if self._run is None:
+            return secrets.randbits(128), self._source
+        content = hashlib.sha256(json.dumps(self.terms.to_json(), sort_keys=True).encode())
+        content.update(json.dumps([self._batches, [(one.dtype.str, one.shape) for one in arrays]]).encode())
+        for one in arrays:
+            content.update(np.ascontiguousarray(one).tobytes())
+        self._batches += 1
+        label = content.digest()
+        drawn = self._run.stream(f"latent {purpose}, number", label).uint64(2).tolist()
+        return (drawn[0] << 64) | drawn[1], self._run.stream(f"latent {purpose}, noise", label)
 
-    def _released(self, vectors: npt.NDArray[Any]) -> list[list[float]]:
+    def _pay(self, guarantees: Sequence[Guarantee], count: int, number: int) -> None:
+        if self._payment is not None:
+            self._payment(guarantees, count, None if self._run is None else f"{number:032x}")
+
+    def _released(self, vectors: npt.NDArray[Any], source: Source) -> list[list[float]]:
         return [
             [float(f"{number:.{_DIGITS}g}") for number in row]
-            for row in release(vectors, self.terms.plan, self._source).tolist()
+            for row in release(vectors, self.terms.plan, source).tolist()
         ]
 
     def _put(self, number: int, content: bytes) -> Any:
