@@ -7,14 +7,10 @@ import os
 import random
 import re
 import signal
-import socket
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +21,9 @@ pytest.importorskip("uvicorn", reason="the extra 'server' is not installed")
 pytest.importorskip("sqlalchemy", reason="the extra 'ledger' is not installed")
 httpx = pytest.importorskip("httpx", reason="the extra 'server' is not installed")
 
-from chat_stand_in import StandIn, chat_model  # noqa: E402
-from server_support import RunningService, client, running  # noqa: E402
+from chat_stand_in import chat_model  # noqa: E402
+from server_support import client, running  # noqa: E402
+from service_support import Setup, raw, space_file, until, written  # noqa: E402
 
 from sfumato.ledger import Ledger  # noqa: E402
 
@@ -37,94 +34,14 @@ TEXT = f"{INVENTED[0].title()} {KNOWN[0]} {INVENTED[1]} {KNOWN[1]}"
 SUBJECTS = ("keyed", "fresh", "poor", "leaks")
 ASKED_AT_ONCE = 16
 
-CONFIG = """
-[server]
-workers = 2
-drain_seconds = 15
-
-[limits]
-requests_per_minute = 1000000
-burst = 100000
-body_bytes = 20000
-body_seconds = 1.5
-
-[spaces.tiny]
-source = "{space}"
-
-[mechanisms.everyday]
-algorithm = "tem"
-space = "tiny"
-epsilon = 0.5
-
-[noise]
-key_file = "noise.key"
-
-[ledger]
-url = "{ledger}"
-timeout = 30.0
-
-[anonymous]
-scopes = ["privatize", "explain", "guarantee", "budget", "metrics", "chat"]
-subject = "leaks"
-
-[[keys]]
-id = "app"
-hash = "{hash}"
-scopes = ["privatize", "budget"]
-subjects = ["*"]
-
-[chat]
-upstream = "{upstream}"
-mechanism = "everyday"
-models = ["echo", "broken"]
-restore = "on-request"
-"""
-
-
-@dataclass
-class Setup:
-    service: RunningService
-    ledger: str
-    folder: Path
-    model: StandIn
-    key: str = field(repr=False)
-
-    def charges(self, subject: str) -> int:
-        with Ledger.open(self.ledger) as ledger:
-            return ledger.budget(subject, "metric").charges
-
-
-@pytest.fixture(scope="module")
-def space_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    import numpy as np
-
-    path = tmp_path_factory.mktemp("space") / "tiny.npz"
-    words = ("lemon", "walnut", "pear", "chair", "apple", "bench", "plum", "stool")
-    np.savez(path, words=np.array(words), vectors=np.arange(16, dtype=np.float32).reshape(8, 2) % 5)
-    return path
-
-
-def _written(folder: Path, space: Path, ledger: str, upstream: str) -> tuple[Path, str]:
-    """Write the settings of a service and its budgets; return the file and an API key."""
-    from sfumato.server.keys import new_key
-
-    key = new_key("app")
-    (folder / "noise.key").write_bytes(os.urandom(32))
-    config = folder / "sfumato.toml"
-    config.write_text(CONFIG.format(space=space, ledger=ledger, hash=key.hash, upstream=upstream))
-    with Ledger.open(ledger) as opened:
-        opened.create_each(["keyed", "fresh", "leaks"], kind="metric", limit=100_000)
-        opened.create("poor", kind="metric", limit=30)
-    return config, key.key
-
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def setup(request: pytest.FixtureRequest, tmp_path: Path, space_file: Path) -> Iterator[Setup]:
+def setup(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Setup]:
     ledger = str(tmp_path / "budgets.db") if request.param == "sqlite" else request.getfixturevalue("postgres_url")
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     with chat_model() as model:
-        config, key = _written(tmp_path, space_file, ledger, model.url)
+        config, key = written(tmp_path, space_file(tmp_path), ledger, model.url)
         with running(config, environment={"TMPDIR": str(temporary)}) as service:
             yield Setup(service, ledger, tmp_path, model, key)
 
@@ -225,9 +142,9 @@ def _killed_workers_lose_no_charge_and_repeat_none(setup: Setup) -> None:
         callers = [pool.submit(load.run, number) for number in range(8)]
         try:
             for kill in range(1, 4):
-                _until(lambda: len(setup.service.workers()) == 2)
+                until(lambda: len(setup.service.workers()) == 2)
                 before = len(load.answered)
-                _until(lambda least=before + 60: len(load.answered) >= least)  # in the middle of work
+                until(lambda least=before + 60: len(load.answered) >= least)  # in the middle of work
                 os.kill(random.choice(setup.service.workers()), signal.SIGKILL)
                 setup.service.wait_for("worker ended", kill)
         finally:
@@ -252,22 +169,22 @@ def _killed_workers_lose_no_charge_and_repeat_none(setup: Setup) -> None:
     assert setup.charges("keyed") == len(load.answered)
 
 
-def _until(met: Callable[[], bool], patience: float = 90.0) -> None:
-    deadline = time.monotonic() + patience
-    while not met():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.02)
-
-
 def _no_word_of_the_input_is_left_anywhere(setup: Setup) -> None:
     said: list[str] = []
-    with client(setup.service) as http:
+    with client(setup.service, setup.key) as http:
         for number in range(3):
             answer = http.post(
-                "/v1/privatize", json={"text": TEXT}, headers={"idempotency-key": f"k{number} {INVENTED[3]}"}
+                "/v1/privatize",
+                json={"text": TEXT, "subject": "leaks"},
+                headers={"idempotency-key": f"k{number} {INVENTED[3]}"},
             )
             assert answer.status_code == 200
             said.append(str(answer.headers))
+        reused = {"idempotency-key": f"k1 {INVENTED[3]}"}
+        failed = http.post("/v1/privatize", json={"text": f"{TEXT} pear", "subject": "leaks"}, headers=reused)
+        assert failed.status_code == 409
+        said += [failed.text, str(failed.headers)]
+    with client(setup.service) as http:
         assert http.post("/v1/explain", json={"text": TEXT}).status_code == 200
         asked = {"messages": [{"role": "user", "content": TEXT}], "sfumato_restore": True}
         answered = http.post("/v1/chat/completions", json=asked)
@@ -278,7 +195,7 @@ def _no_word_of_the_input_is_left_anywhere(setup: Setup) -> None:
             assert failed.status_code >= 400
             said += [failed.text, str(failed.headers)]
         said.append(http.get("/metrics").text)
-    said += [_raw(setup.service, f"GET /{INVENTED[0]} HTTP/9 {INVENTED[1]}\r\n\r\n".encode())]
+    said += [raw(setup.service, f"GET /{INVENTED[0]} HTTP/9 {INVENTED[1]}\r\n\r\n".encode())]
     setup.service.stop()
     said.append(setup.service.log)
     said += [path.read_bytes().decode("latin-1") for path in setup.folder.rglob("*") if path.is_file()]
@@ -309,7 +226,7 @@ def _failures(http: Any) -> Iterator[Any]:
         yield http.post("/v1/privatize", json={"text": TEXT, **more})
     yield http.post("/v1/privatize", json={"text": TEXT}, headers={"authorization": f"Bearer sfu_{one}_{two}"})
     yield http.post("/v1/privatize", json={"text": TEXT}, headers={"idempotency-key": one * 60})
-    yield http.post("/v1/privatize", json={"text": f"{TEXT} {two}"}, headers={"idempotency-key": f"k1 {INVENTED[3]}"})
+    yield http.post("/v1/privatize", json={"text": TEXT}, headers={"idempotency-key": f"k1 {INVENTED[3]}"})
     message = {"role": "user", "content": TEXT}
     for stream in (False, True):
         yield http.post("/v1/chat/completions", json={"messages": [message], "model": "broken", "stream": stream})
@@ -329,126 +246,3 @@ def _every_row(url: str) -> str:
         rows = [str(connection.execute(f'SELECT * FROM "{name}"').fetchall()) for (name,) in tables]
     assert len(rows) >= 3
     return "\n".join(rows)
-
-
-def _raw(service: RunningService, content: bytes, patience: float = 10.0) -> str:
-    """Send bytes as they are and return everything that comes back until the connection ends."""
-    host, port = service.url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=patience) as connection:
-        connection.sendall(content)
-        received = b""
-        while part := connection.recv(65536):
-            received += part
-        return received.decode("latin-1")
-
-
-@pytest.fixture(scope="module")
-def plain(tmp_path_factory: pytest.TempPathFactory, space_file: Path) -> Iterator[Setup]:
-    folder = tmp_path_factory.mktemp("plain")
-    with chat_model() as model:
-        config, key = _written(folder, space_file, str(folder / "budgets.db"), model.url)
-        with running(config, "--workers", "1") as service:
-            yield Setup(service, str(folder / "budgets.db"), folder, model, key)
-
-
-def test_connections_and_endings(plain: Setup) -> None:
-    """One service for all of this too; the last part ends it."""
-    _requests_that_can_be_read_in_two_ways_are_refused(plain)
-    _a_head_that_does_not_come_ends_the_connection(plain)
-    _an_answer_is_passed_on_as_it_comes(plain)
-    _the_end_is_gentle(plain)
-
-
-def _requests_that_can_be_read_in_two_ways_are_refused(plain: Setup) -> None:
-    body = b'{"text": "lemon"}'
-    head = b"POST /v1/privatize HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
-    hidden = b"GET /v1/budget/leaks HTTP/1.1\r\nhost: x\r\n\r\n"
-    length, chunked = b"content-length: %d\r\n" % len(body), b"transfer-encoding: chunked\r\n"
-    for more in (
-        length + chunked,
-        chunked + length,
-        length + b"content-length: 3\r\n",
-        b"transfer-encoding: chunked, identity\r\n",
-        b"content-length: -1\r\n",
-        b"content-length : 4\r\n",
-        b" folded: line\r\n" + length,
-    ):
-        answer = _raw(plain.service, head + more + b"\r\n" + body + hidden)
-        assert answer.startswith("HTTP/1.1 400"), (more, answer[:200])
-        assert answer.count("HTTP/1.1 ") == 1, (more, answer)
-        assert "lemon" not in answer
-
-
-def _a_head_that_does_not_come_ends_the_connection(plain: Setup) -> None:
-    start = time.monotonic()
-    assert _raw(plain.service, b"GET /health/live HTTP/1.1\r\nhost:") == ""
-    assert _raw(plain.service, b"") == ""
-    assert time.monotonic() - start < 12
-    slow = b"POST /v1/privatize HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 99\r\n\r\n{"
-    assert _raw(plain.service, slow).startswith("HTTP/1.1 408")
-
-
-def _an_answer_is_passed_on_as_it_comes(plain: Setup) -> None:
-    plain.model.go_on.clear()
-    asked = {"messages": [{"role": "user", "content": "lemon pear plum"}], "stream": True}
-    with client(plain.service) as http, http.stream("POST", "/v1/chat/completions", json=asked) as answer:
-        assert json.loads(answer.headers["sfumato-guarantee"])["protected_words"] == 3
-        lines = (line for line in answer.iter_lines() if line)
-        first = next(lines)
-        assert json.loads(first[6:])["choices"][0]["delta"]["content"]
-        plain.model.go_on.set()  # only now does the model go on: what was read had been passed on at once
-        rest = list(lines)
-    assert rest[-1] == "data: [DONE]"
-    assert len(rest) == 3
-    plain.model.go_on.clear()
-    with client(plain.service) as http, http.stream("POST", "/v1/chat/completions", json=asked) as answer:
-        next(answer.iter_lines())
-    plain.model.go_on.set()
-    with client(plain.service) as http:  # a caller who goes away leaves the service as it was
-        assert http.post("/v1/privatize", json={"text": "lemon"}).status_code == 200
-
-
-def _the_end_is_gentle(plain: Setup) -> None:
-    plain.model.go_on.clear()
-    seen = len(plain.model.seen)
-    asked = {"messages": [{"role": "user", "content": "lemon pear plum"}], "stream": True}
-
-    def ask() -> str:
-        with client(plain.service) as http:
-            return str(http.post("/v1/chat/completions", json=asked).text)
-
-    with ThreadPoolExecutor(1) as pool:
-        answer = pool.submit(ask)
-        _until(lambda: len(plain.model.seen) > seen)
-        plain.service.process.send_signal(signal.SIGTERM)
-        _until(lambda: not _reachable(plain.service))
-        assert not answer.done()
-        plain.model.go_on.set()
-        assert answer.result().endswith("data: [DONE]\n\n")
-    assert plain.service.stop() == 0
-    assert plain.service.events[-1]["event"] == "ended"
-
-
-def test_a_service_that_still_compiles_ends_when_asked(tmp_path: Path) -> None:
-    config = tmp_path / "sfumato.toml"
-    config.write_text('[mechanisms.slow]\nalgorithm = "tem"\nepsilon = 5.4321\n[anonymous]\nscopes = ["guarantee"]\n')
-    command = [sys.executable, "-m", "sfumato.cli.app", "serve", "--config", str(config), "--port", "0"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
-    try:
-        assert process.stderr is not None
-        while "compiling" not in process.stderr.readline():
-            assert process.poll() is None
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 0
-    finally:
-        process.kill()
-        process.wait()
-
-
-def _reachable(service: RunningService) -> bool:
-    host, port = service.url.removeprefix("http://").split(":")
-    try:
-        socket.create_connection((host, int(port)), timeout=1).close()
-    except OSError:
-        return False
-    return True

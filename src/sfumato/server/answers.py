@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from json import dumps
 from typing import Any
 
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, Response
 
 from sfumato.foundation.guarantee import Guarantee
 from sfumato.ledger import Charge
@@ -18,6 +19,7 @@ _REASONS = {
     400: "The body is not JSON.", 401: "A valid key is needed.", 402: "The budget has not enough left.",
     403: "The key may not do this.", 404: "There is no such thing.", 408: "The body came too slowly.",
     409: "The idempotency key stands for another request.", 413: "The request is too large.",
+    415: "The body is not said to be JSON.",
     422: "The request is not as the schema says, or names something that is not offered.",
     429: "Too many requests.", 502: "The chat model failed.", 503: "The service or its ledger is not available.",
     504: "The chat model was too slow.",
@@ -28,6 +30,7 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Return the descriptions of error answers for the OpenAPI document."""
     schema = {"$ref": "#/components/schemas/Problem"}
     always = (401, 403, 408, 413, 421, 429)
+    statuses = (*statuses, 415) if 400 in statuses else statuses  # those that read a body
     return {
         status: {"description": _REASONS.get(status, "An error."), "content": {MEDIA_TYPE: {"schema": schema}}}
         for status in sorted({*always, *statuses})
@@ -73,6 +76,15 @@ def charged(charge: Charge | None) -> dict[str, Any] | None:
     return {
         "kind": charge.kind, "amount": shown(charge.amount), "number": charge.number, "replayed": charge.replayed,
     }  # fmt: skip
+
+
+def ascii_json(data: Any, headers: dict[str, str] | None = None) -> Response:
+    """Return data as an answer in ASCII: also what another program spelt as half a character, which UTF-8 cannot hold.
+
+    >>> ascii_json("\\ud800").body
+    b'"\\\\ud800"'
+    """
+    return Response(dumps(data), headers=headers, media_type="application/json")
 
 
 def json(data: Any, headers: dict[str, str] | None = None) -> JSONResponse:

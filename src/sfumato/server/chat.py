@@ -144,7 +144,7 @@ class Passed:
 
 def new_client(settings: ChatSettings) -> httpx.AsyncClient:
     """Return a client that knows nothing of the environment: no proxy and no password file is picked up by accident."""
-    headers = {"user-agent": "sfumato"}
+    headers = {"user-agent": "sfumato", "accept-encoding": "identity"}  # a stream is passed on as it comes
     if settings.key_file is not None:
         headers["authorization"] = f"Bearer {settings.key_file.read_text(encoding='utf-8').strip()}"
     timeout = httpx.Timeout(settings.timeout, connect=min(_CONNECT_SECONDS, settings.timeout))
@@ -253,6 +253,7 @@ def _answer(found: Any) -> dict[str, Any]:
         isinstance(one, dict) and isinstance(one.get("message"), dict) for one in choices
     ):
         raise ValueError("not a completion")
+    json.dumps(found, allow_nan=False)  # or raise: what is not finite is not JSON, and could not be passed on
     kept = {name: found[name] for name in ("id", "created", "usage") if name in found}
     listed = [
         {"index": place, "message": one["message"], "finish_reason": one.get("finish_reason")}
@@ -262,4 +263,4 @@ def _answer(found: Any) -> dict[str, Any]:
 
 
 def _event(data: dict[str, Any]) -> bytes:
-    return b"data: " + json.dumps(data).encode() + b"\n\n"
+    return b"data: " + json.dumps(data, allow_nan=False).encode() + b"\n\n"

@@ -27,7 +27,7 @@ from sfumato.foundation.errors import ParameterError, SfumatoError
 from sfumato.foundation.registry import entry
 from sfumato.mechanism.artifact import describe
 from sfumato.mechanism.tuning import TUNINGS
-from sfumato.server.keys import is_hash
+from sfumato.server.keys import ANONYMOUS, is_hash
 from sfumato.server.settings import (
     ANYONE,
     AnonymousSettings,
@@ -297,6 +297,8 @@ def _of_keys(settings: Settings) -> Iterator[str]:
         if key.id in seen:
             yield f"keys.{place}.id: another key has this name already"
         seen.add(key.id)
+        if key.id == ANONYMOUS:
+            yield f"keys.{place}.id: this name stands for callers without a key; choose another"
         if not is_hash(key.hash):
             yield f"keys.{place}.hash: not a hash made by 'sfumato serve --new-key NAME'"
         if ANYONE in key.subjects and len(key.subjects) > 1:

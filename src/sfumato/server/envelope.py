@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping, Sequence
@@ -96,9 +97,17 @@ class _Exchange:
         if hosts and self._addressed() not in hosts:
             raise ProblemError(421, "this service is not addressed by that name")
         self._scope["sfumato.caller"] = identify(self._scope["path"], self._values(b"authorization"))
+        if self._scope["method"] == "POST" and not self._is_json():
+            raise ProblemError(415, "send the body with the content type application/json")
         announced = self._values(b"content-length")
         if announced and announced[0].isdigit() and int(announced[0][:20]) > self._limits.body_bytes:
             raise ProblemError(*self._too_large())
+
+    def _is_json(self) -> bool:
+        """Return whether the body is said to be JSON: a page from elsewhere cannot say so without asking first."""
+        said = self._values(b"content-type")
+        kinds = [value.partition(";")[0].strip().lower() for value in said]
+        return len(kinds) == 1 and re.fullmatch(r"application/(json|[\w.-]+\+json)", kinds[0]) is not None
 
     def _values(self, name: bytes) -> list[str]:
         return [value.decode("latin-1") for header, value in self._scope["headers"] if header == name]

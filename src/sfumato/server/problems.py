@@ -33,7 +33,8 @@ _STATUS: tuple[tuple[type[SfumatoError], int, str], ...] = (
 _TITLES = {
     400: "not readable", 401: "no valid key", 403: "not allowed", 404: "not found", 405: "method not allowed",
     408: "too slow", 413: "too large", 415: "not JSON", 421: "wrong address",
-    429: "too many requests", 500: "defect", 502: "upstream failed", 503: "not available", 504: "upstream too slow",
+    422: "not valid", 429: "too many requests", 500: "defect", 502: "upstream failed", 503: "not available",
+    504: "upstream too slow",
 }  # fmt: skip
 
 

@@ -3,15 +3,23 @@
 The mapping from a drawn word to the word it replaced lives for one request and is never written down.  Only words that
 stand for one word are put back: one that was drawn for two, or that also stands in the conversation as it is, says nothing
 about which was meant.  What is put back was known to the caller all along; the upstream never sees it.
+
+Nor is it to learn it afterwards.  A model can answer with a link or a picture whose address holds a drawn word; with the true
+word put back there, a program that shows the answer and fetches the address would tell it to whoever the model chose.  So
+nothing is put back from where an address or markup begins to the end of the paragraph.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from sfumato.text import apply_case, case_of, pieces
 
 _LONGEST_WORD = 200
+_ADDRESS_OR_MARKUP = re.compile(r"[/\\]{2}|\]\(|\]:|<|https?:|www\.", re.IGNORECASE)
+_LONGEST_MARK = 8
+_PARAGRAPH_END = re.compile(r"\n\r?\n")
 
 
 class Restorer:
@@ -20,6 +28,8 @@ class Restorer:
     >>> restorer = Restorer([(["", "Ada", " ", "left", ""], ["", "Eva", " ", "left", ""])])
     >>> restorer.feed("Why did E") + restorer.feed("va leave?") + restorer.finish()
     'Why did Ada leave?'
+    >>> restorer.whole("Eva: see [this](https://example.org/Eva)")
+    'Ada: see [this](https://example.org/Eva)'
     """
 
     def __init__(self, pairs: Iterable[tuple[list[str], list[str]]]) -> None:
@@ -35,15 +45,15 @@ class Restorer:
                 # Of several spellings of a word, the one with most capitals is what a name is written like.
                 self._words[new] = min(found)
         self._rest = ""
+        self._begin()
 
     def __len__(self) -> int:
         return len(self._words)
 
     def whole(self, text: str) -> str:
         """Return a text with the words put back."""
-        found = pieces(text)
-        found[1::2] = [self._restored(token) for token in found[1::2]]
-        return "".join(found)
+        self._begin()
+        return self._said(text)
 
     def feed(self, part: str) -> str:
         """Return what can be said after a part of a text came: up to the last word, which may go on."""
@@ -53,12 +63,32 @@ class Restorer:
             done, self._rest = "".join(found[:-2]), found[-2]
         else:
             done, self._rest = self._rest, ""
-        return self.whole(done)
+        return self._said(done)
 
     def finish(self) -> str:
         """Return what is left at the end."""
         rest, self._rest = self._rest, ""
-        return self.whole(rest)
+        return self._said(rest)
+
+    def _begin(self) -> None:
+        self._before, self._address = "", False
+
+    def _said(self, text: str) -> str:
+        found = pieces(text)
+        for place, piece in enumerate(found):
+            if place % 2 and not self._address:
+                found[place] = self._restored(piece)
+            self._pass(piece)
+        return "".join(found)
+
+    def _pass(self, piece: str) -> None:
+        """Look whether an address or markup begins, or the paragraph with it ends."""
+        seen = self._before + piece
+        ends = [end.end() for end in _PARAGRAPH_END.finditer(seen)]
+        if ends:
+            seen, self._address = seen[ends[-1] :], False
+        self._address = self._address or _ADDRESS_OR_MARKUP.search(seen) is not None
+        self._before = seen[-_LONGEST_MARK:]
 
     def _restored(self, token: str) -> str:
         old = self._words.get(token.lower())

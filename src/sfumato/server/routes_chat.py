@@ -23,7 +23,7 @@ from sfumato.server.routes_texts import (
     require_within,
 )
 from sfumato.server.settings import ChatSettings
-from sfumato.server.state import Known, Shared, State, require_scope
+from sfumato.server.state import Known, Shared, State, require_own_key, require_scope
 from sfumato.text import pieces
 
 router = APIRouter(prefix="/v1")
@@ -67,6 +67,8 @@ async def complete(
         raise ProblemError(403, "the operator does not allow that replaced words are put back")
     if asked.sfumato_conversation is not None and idempotency_key is not None:
         raise ProblemError(422, "give a conversation or an idempotency key: a conversation is repeatable by itself")
+    if asked.sfumato_conversation is not None or idempotency_key is not None:
+        require_own_key(caller)
     require_within(state.settings.limits, [message.text for message in asked.messages])
     passed, release = await run_in_threadpool(_prepare, state, settings, caller, asked, model, idempotency_key)
     headers = {GUARANTEE_HEADER: _header(release)}
@@ -84,7 +86,7 @@ async def complete(
         state.metrics.upstream.labels("failed").inc()
         raise ProblemError(problem.status_code, str(problem.detail), headers) from None
     state.metrics.upstream.labels("answered").inc()
-    return answers.json(found, headers)
+    return answers.ascii_json(found, headers)
 
 
 def _settings(state: State) -> ChatSettings:

@@ -19,7 +19,7 @@ from sfumato.server.explaining import composition, explain
 from sfumato.server.keys import Caller
 from sfumato.server.problems import ProblemError
 from sfumato.server.settings import Limits
-from sfumato.server.state import Known, Shared, State, require_scope
+from sfumato.server.state import Known, Shared, State, require_own_key, require_scope
 from sfumato.text import pieces
 
 router = APIRouter(prefix="/v1")
@@ -91,6 +91,8 @@ def privatize(
     Where budgets are kept, the subject is charged first.
     """
     require_scope(caller, "privatize")
+    if idempotency_key is not None:
+        require_own_key(caller)
     texts = asked.every
     require_within(state.settings.limits, texts)
     service = service_for(state, caller, asked)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from sfumato.foundation.checks import LARGEST_EPSILON
 
@@ -250,6 +250,11 @@ class Settings(Section):
     chat: ChatSettings | None = None
     page: PageSettings = PageSettings()
     metrics: MetricsSettings = MetricsSettings()
+
+    @field_validator("spaces")
+    @classmethod
+    def _with_the_default(cls, spaces: dict[Name, SpaceSettings]) -> dict[Name, SpaceSettings]:
+        return {"default": SpaceSettings(), **spaces}
 
     @property
     def mechanism(self) -> str:

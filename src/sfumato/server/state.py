@@ -103,6 +103,18 @@ async def _known(request: Request, _: Annotated[HTTPAuthorizationCredentials | N
 Known = Annotated[Caller, Depends(_known)]
 
 
+def require_own_key(caller: Caller) -> None:
+    """Raise where noise could be asked for again by anybody who guesses what the caller said.
+
+    All callers without an API key are one to the service.  One who has seen an output of another could try texts under the same
+    idempotency key until one gives that output.
+    """
+    if caller.id == ANONYMOUS:
+        raise ProblemError(
+            422, "an idempotency key or a conversation needs an API key: without one, others could repeat the request"
+        )
+
+
 def require_scope(caller: Caller, scope: Scope) -> None:
     """Raise where a caller may not do something."""
     if scope in caller.scopes:

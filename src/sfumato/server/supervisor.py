@@ -86,6 +86,11 @@ class Supervisor:
         family = socket.AF_INET6 if ":" in server.host else socket.AF_INET
         listening = socket.socket(family, socket.SOCK_STREAM)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):
+            # Connections inherit it: the system gives those up whose other side takes nothing, also while they are closed.
+            listening.setsockopt(
+                socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(1000 * self._settings.limits.body_seconds)
+            )
         try:
             listening.bind((server.host, server.port))
         except OSError as error:

@@ -34,6 +34,17 @@ def written(tmp_path: Path, space_file: Path) -> dict[str, Any]:
 
 
 @pytest.fixture
+def with_a_key(written: dict[str, Any]) -> dict[str, str]:
+    """Add an API key that may do everything for the subject ada; return the header that carries it."""
+    from sfumato.server.keys import new_key
+
+    made = new_key("app")
+    scopes = ["privatize", "explain", "guarantee", "budget", "metrics", "chat"]
+    written["keys"] = [{"id": "app", "hash": made.hash, "scopes": scopes, "subject": "ada"}]
+    return {"authorization": f"Bearer {made.key}"}
+
+
+@pytest.fixture
 def served(tmp_path: Path) -> Iterator[Callable[..., Any]]:
     """Start a service with these settings and return a client of it, with the service's state as ``state``."""
     from fastapi.testclient import TestClient

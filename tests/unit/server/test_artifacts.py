@@ -61,7 +61,7 @@ def test_what_is_wrong_with_a_file_is_said(written: dict[str, Any], stored: str,
     places = {problem.partition(": ")[0] for problem in found.value.problems}
     assert places == {
         "mechanisms.other.digest", "mechanisms.said.epsilon", "mechanisms.said.algorithm",
-        "mechanisms.missing.artifact", "mechanisms.damaged.artifact", "mechanisms.neither.algorithm", "mechanisms.neither.space",
+        "mechanisms.missing.artifact", "mechanisms.damaged.artifact", "mechanisms.neither.algorithm",
     }  # fmt: skip
     written["mechanisms"] = {"everyday": {"artifact": "everyday.sfm", "digest": stored}}
     assert checked(written, tmp_path).mechanisms["everyday"].epsilon == 2.0

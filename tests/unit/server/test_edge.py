@@ -174,3 +174,39 @@ def test_readiness_does_not_hammer_the_ledger(served: Served, written: dict[str,
         assert client.get("/health/ready").status_code == 200
     assert len(looked) <= 3  # twenty answers take far less than two seconds
     client.service.releases._ledger = ledger
+
+
+def test_without_a_key_of_ones_own_nothing_can_be_asked_for_again(
+    served: Served, written: dict[str, Any], with_a_key: dict[str, str]
+) -> None:
+    """All who have no key are one caller: one could try texts until one gives the output that another got."""
+    written["chat"] = {"upstream": "http://model.invalid/v1", "mechanism": "everyday", "models": ["small"]}
+    client = served(written)
+    repeatable = {"idempotency-key": "order 7"}
+    body = {"text": "cold hot sun wind rain"}
+    assert client.post("/v1/privatize", json=body, headers=repeatable).status_code == 422
+    assert client.post("/v1/privatize", json=body, headers={**repeatable, **with_a_key}).status_code == 200
+    chat = {"messages": [{"role": "user", "content": "cold"}]}
+    for asked, headers in ((chat, repeatable), ({**chat, "sfumato_conversation": "c"}, {})):
+        answer = client.post("/v1/chat/completions", json=asked, headers=headers)
+        assert (answer.status_code, "needs an API key" in answer.json()["detail"]) == (422, True)
+
+
+def test_no_key_has_the_name_of_those_without(written: dict[str, Any], tmp_path: Path) -> None:
+    written["keys"] = [{"id": "anonymous", "hash": new_key("anonymous").hash, "scopes": ["privatize"]}]
+    with pytest.raises(ConfigurationError, match=r"keys\.0\.id: this name stands for callers without a key"):
+        checked(written, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "kind", [None, "text/plain", "application/x-www-form-urlencoded", "application/jsonp", "x/json"]
+)
+def test_a_body_that_a_page_from_elsewhere_can_send_unasked_is_refused(
+    served: Served, written: dict[str, Any], kind: str | None
+) -> None:
+    client = served(written)
+    headers = {} if kind is None else {"content-type": kind}
+    assert client.post("/v1/privatize", content=b'{"text": "cold"}', headers=headers).status_code == 415
+    for good in ("application/json", "Application/JSON; charset=utf-8", "application/merge-patch+json"):
+        answer = client.post("/v1/privatize", content=b'{"text": "cold"}', headers={"content-type": good})
+        assert answer.status_code == 200

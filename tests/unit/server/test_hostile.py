@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -136,6 +137,7 @@ def test_a_defect_says_nothing_of_the_text(
     def broken(*arguments: Any, **more: Any) -> Any:
         raise KeyError(MARK)
 
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])  # what is set up here ends with this test
     logs.set_up("info")
     monkeypatch.setattr(client.service.releases, "make", broken)
     answer = client.post("/v1/privatize", json={"text": MARK})

@@ -95,7 +95,7 @@ def test_only_words_that_stand_for_one_word_are_put_back() -> None:
     assert Restorer([(pieces("red"), pieces("blue"))]).whole("Blue, BLUE, blue") == "Red, RED, red"
 
 
-@given(st.text(string.ascii_letters + " .,-'é", max_size=80), st.lists(st.integers(0, 80), max_size=8))
+@given(st.text(string.ascii_letters + " .,-'é/<](\n", max_size=80), st.lists(st.integers(0, 80), max_size=8))
 def test_restoring_in_parts_is_restoring_the_whole(text: str, cuts: list[int]) -> None:
     words = pieces(text)
     pairs = [(words, ["x" * (place + 1) if place % 2 else piece for place, piece in enumerate(words)])]
@@ -104,6 +104,13 @@ def test_restoring_in_parts_is_restoring_the_whole(text: str, cuts: list[int]) -
     restorer = Restorer(pairs)
     streamed = "".join(restorer.feed(answer[a:b]) for a, b in itertools.pairwise(ends)) + restorer.finish()
     assert streamed == Restorer(pairs).whole(answer)
+
+
+def test_nothing_is_put_back_into_an_address_or_markup() -> None:
+    restorer = Restorer([(["", "Ada", ""], ["", "eva", ""])])
+    for begin in ("//x/?q=", "https:x/", "HTTP:", "www.x.org/", "[a](", "[a]: ", "<img src=", "\\\\x\\", "/\\x/"):
+        assert restorer.whole(f"eva {begin}eva, eva\neva\n\neva") == f"Ada {begin}eva, eva\neva\n\nAda"
+    assert restorer.whole("eva/eva (eva) [eva] a: eva\neva") == "Ada/Ada (Ada) [Ada] a: Ada\nAda"
 
 
 def test_restoring_changes_nothing_without_a_mapping() -> None:

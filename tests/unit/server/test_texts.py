@@ -77,8 +77,11 @@ def test_keys_and_scopes(served: Served, written: dict[str, Any]) -> None:
     assert client.get("/v1/guarantee", headers={"authorization": "Basic eA=="}).status_code == 401
 
 
-def test_a_repeated_key_gives_the_same_answer(served: Served, written: dict[str, Any]) -> None:
+def test_a_repeated_key_gives_the_same_answer(
+    served: Served, written: dict[str, Any], with_a_key: dict[str, str]
+) -> None:
     client = served(written)
+    client.headers.update(with_a_key)
     text = " ".join(["cold hot rain sun wind"] * 10)
 
     def ask(key: str | None, text: str = text) -> str:
@@ -117,8 +120,11 @@ def test_a_release_is_charged_and_a_budget_runs_out(served: Served, with_ledger:
     assert client.post("/v1/privatize", json={"text": "cold", "subject": "bob"}).status_code == 403
 
 
-def test_a_retry_is_charged_once_and_a_reused_key_refused(served: Served, with_ledger: dict[str, Any]) -> None:
+def test_a_retry_is_charged_once_and_a_reused_key_refused(
+    served: Served, with_ledger: dict[str, Any], with_a_key: dict[str, str]
+) -> None:
     client = served(with_ledger)
+    client.headers.update(with_a_key)
     headers = {"idempotency-key": "order 7"}
     body = {"text": "cold hot sun wind rain"}
     first = client.post("/v1/privatize", json=body, headers=headers).json()
