@@ -34,6 +34,8 @@ class MetricComposition:
     delta: float = DEFAULT_DELTA
     approximate_loss: float = math.inf
     """The same, except with probability delta: by zero-concentrated composition, often far less than the sum."""
+    notes: tuple[str, ...] = ()
+    """Which versions of a text are compared, and what is not counted."""
 
     def statement(self) -> str:
         """State the composition in plain English.
@@ -51,11 +53,11 @@ words) by at most exp(9).
         )
         longest = f"the longest record ({self.words} protected words)"
         if math.isinf(self.greatest_loss):
-            return text + f"Between any two versions of {longest} there is no finite bound."
+            return _ended(text + f"Between any two versions of {longest} there is no finite bound", self.notes)
         text += f"Any two versions of {longest} by at most exp({self.greatest_loss:.4g})"
         if self.approximate_loss < self.greatest_loss:
             text += f", and except with probability {self.delta:.0e} by at most exp({self.approximate_loss:.4g})"
-        return text + "."
+        return _ended(text, self.notes)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data; an infinite loss is null."""
@@ -77,6 +79,8 @@ class UniformComposition:
     words: int
     per_word: float
     greatest_loss: float
+    notes: tuple[str, ...] = ()
+    """Which versions of a text are compared, and what is not counted."""
 
     def statement(self) -> str:
         """State the composition in plain English.
@@ -85,10 +89,11 @@ class UniformComposition:
         For a whole record the losses of its words add up. Two versions of a record that differ in k protected words \
 change the odds by at most exp(0.5 x k); any two versions of the longest record (3 protected words) by at most exp(1.5).
         """
-        return (
+        return _ended(
             "For a whole record the losses of its words add up. Two versions of a record that differ in k protected "
             f"words change the odds by at most exp({self.per_word:.6g} x k); any two versions of the longest record "
-            f"({self.words} protected words) by at most exp({self.greatest_loss:.4g})."
+            f"({self.words} protected words) by at most exp({self.greatest_loss:.4g})",
+            self.notes,
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -99,6 +104,11 @@ change the odds by at most exp(0.5 x k); any two versions of the longest record 
             "greatest_loss": self.greatest_loss,
             "statement": self.statement(),
         }
+
+
+def _ended(text: str, notes: tuple[str, ...]) -> str:
+    """Return sentences behind a text, each with a full stop."""
+    return " ".join(f"{sentence}." for sentence in (text, *notes))
 
 
 def metric_composition(guarantee: MetricGuarantee, words: int, *, delta: float = DEFAULT_DELTA) -> MetricComposition:
@@ -129,6 +139,7 @@ def metric_composition(guarantee: MetricGuarantee, words: int, *, delta: float =
         greatest_loss=loss,
         delta=delta,
         approximate_loss=approximate if approximate < loss else math.inf,
+        notes=guarantee.document_notes,
     )
 
 
@@ -143,5 +154,7 @@ def document_composition(guarantee: Guarantee, words: int) -> MetricComposition 
         return metric_composition(guarantee, words)
     if isinstance(guarantee, PureGuarantee):
         certified = guarantee.certified
-        return UniformComposition(words=words, per_word=certified, greatest_loss=words * certified)
+        return UniformComposition(
+            words=words, per_word=certified, greatest_loss=words * certified, notes=guarantee.document_notes
+        )
     return None

@@ -56,6 +56,8 @@ class Guarantee:
     sound: bool = True
     unsound_because: str = ""
     notes: tuple[str, ...] = ()
+    document_notes: tuple[str, ...] = ()
+    """Which texts are compared where the promise about a word is added up over a document, and what is not counted."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -91,6 +93,11 @@ class Guarantee:
         """Return this guarantee with further sentences in its statement."""
         new = tuple(note for note in notes if note not in self.notes)
         return dataclasses.replace(self, notes=self.notes + new)
+
+    def with_document_notes(self, *notes: str) -> Self:
+        """Return this guarantee with further sentences for whoever adds it up over a document."""
+        new = tuple(note for note in notes if note not in self.document_notes)
+        return dataclasses.replace(self, document_notes=self.document_notes + new)
 
     def with_randomness(self, secure: bool) -> Self:
         """Return this guarantee as it holds for random numbers that are (not) secret."""
@@ -129,7 +136,7 @@ class Guarantee:
             arithmetic=self.arithmetic if self.arithmetic == other.arithmetic else "float64",
             **amounts,
         )
-        return both.with_public(*other.public).with_notes(*other.notes)
+        return both.with_public(*other.public).with_notes(*other.notes).with_document_notes(*other.document_notes)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data for a JSON file; :func:`guarantee_from_json` reads it back."""
@@ -354,4 +361,5 @@ def guarantee_from_json(data: dict[str, Any]) -> Guarantee:
     values["unit"] = Unit(values["unit"])
     values["public"] = tuple(values["public"])
     values["notes"] = tuple(values["notes"])
+    values["document_notes"] = tuple(values.get("document_notes", ()))
     return kind(**values)

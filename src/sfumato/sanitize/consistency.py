@@ -64,10 +64,17 @@ def with_consistency(guarantee: Guarantee, consistency: Consistency) -> Guarante
     if consistency is Consistency.TOKEN:
         return guarantee
     where = _WHERE[consistency]
-    return guarantee.with_public(f"which protected tokens are equal words {where}").with_notes(
-        f"Equal words {where} share one draw and so stay equal: if one occurrence of a word changed to a word that does "
-        "not occur otherwise, the loss would be infinite. For an observer who takes the pattern of equal words as known, "
-        "the promise holds once for every distinct word"
+    return (
+        guarantee.with_public(f"which protected tokens are equal words {where}")
+        .with_notes(
+            f"Equal words {where} share one draw and so stay equal: if one occurrence of a word changed to a word that does "
+            "not occur otherwise, the loss would be infinite. For an observer who takes the pattern of equal words as known, "
+            "the promise holds once for every distinct word"
+        )
+        .with_document_notes(
+            f"The versions compared have equal words in the same places, {where}; between others there is no bound, since equal "
+            "words stay equal"
+        )
     )
 
 

@@ -6,6 +6,7 @@ Nothing of the text is kept on the sanitizer.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -54,6 +55,18 @@ _UNKNOWN_NOTES = {
     "keep": "Protected words outside the vocabulary are RELEASED AS THEY ARE, without any protection: names and numbers "
     "are often among them",
 }
+
+_COMPARED = (
+    "The versions compared agree in everything that is listed as public, and in which of their words are outside the "
+    "vocabulary"
+)
+
+
+def _digit_note(of_digit: Guarantee) -> str:
+    """Say what digits cost, which is not among the losses of words."""
+    most = getattr(of_digit, "local_epsilon", getattr(of_digit, "certified", math.inf))
+    loss = f"at most {most:.4g} more" if math.isfinite(most) else "a loss of its own, without a bound"
+    return f"Numbers are not counted in these figures: every digit in which two versions differ adds {loss}"
 
 
 @dataclass(frozen=True)
@@ -160,6 +173,7 @@ class Sanitizer:
         if self._key is not None:
             guarantee = guarantee.with_randomness(self._key.secure)
         guarantee = guarantee.with_public(*self._public_things()).with_notes(_UNKNOWN_NOTES[self.oov])
+        guarantee = guarantee.with_document_notes(_COMPARED)
         if self.public_length is not None:
             guarantee = guarantee.with_notes(
                 f"Every output has exactly {self.public_length} words, longer texts are cut and shorter ones padded with "
@@ -171,6 +185,7 @@ class Sanitizer:
                 f"Numbers are replaced digit by digit under a promise of their own: {of_digit.promise()}",
                 *of_digit.notes,
             )
+            guarantee = guarantee.with_document_notes(_digit_note(of_digit))
         if self.identifiers is not None:
             guarantee = guarantee.with_public(*self.identifiers.public).with_notes(self.identifiers.note)
         return with_consistency(guarantee, self.consistency)

@@ -93,6 +93,25 @@ def test_the_loss_of_sharing_draws_is_said():
         sfumato.Sanitizer(TEM, consistency="document")
 
 
+def test_what_adds_up_over_a_document_is_said_for_the_versions_it_is_true_of():
+    """Shared draws, unknown words and digits each take versions of a text out of the plain sum over words."""
+    from sfumato.accounting.documents import document_composition
+    from sfumato.mechanism.digits import digits
+
+    def said(**options):
+        return document_composition(sfumato.Sanitizer(TEM, **options).guarantee, 7).statement()
+
+    assert "agree in everything that is listed as public" in said()
+    assert "outside the vocabulary" in said()
+    assert "equal words" not in said()
+    assert "between others there is no bound" in said(consistency="record")
+    assert "between others there is no bound" in said(consistency="dataset")
+    assert "every digit in which two versions differ adds at most 0.5 more" in said(digits=digits(epsilon=0.5))
+    assert "adds at most 4.5 more" in said(digits=digits(epsilon=0.5, kind="exponential"))
+    composed = sfumato.Sanitizer(TEM, consistency="record").guarantee
+    assert (composed + composed).document_notes == composed.document_notes
+
+
 def test_memory_does_not_grow_with_the_data():
     import tracemalloc
 
