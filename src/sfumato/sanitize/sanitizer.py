@@ -21,6 +21,7 @@ from sfumato.foundation.guarantee import Guarantee
 from sfumato.foundation.randomness import RunKey, Source, SystemSource
 from sfumato.mechanism.base import UNKNOWN, Mechanism
 from sfumato.policy import Document, Policy, everything
+from sfumato.policy.numbers import has_number
 from sfumato.sanitize.consistency import (
     PADDING,
     Batch,
@@ -277,9 +278,9 @@ class Sanitizer:
         if self.oov in ("mask", "keep"):
             for place in unknown.tolist():
                 token = layout.token(place)
-                # With a digit mechanism no digit passes as it is, so a mixed token such as a plate number is drawn.
+                # With a digit mechanism no digit passes as it is, so a plate number is drawn, and digits in circles too.
                 drawn_all_the_same = token == PADDING or (
-                    self.oov == "keep" and self.digits is not None and self.digits.digit_count(token) > 0
+                    self.oov == "keep" and self.digits is not None and has_number(token)
                 )
                 if not drawn_all_the_same:
                     words[place] = MASK if self.oov == "mask" else token

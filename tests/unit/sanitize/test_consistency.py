@@ -178,6 +178,7 @@ def test_no_digit_passes_in_a_mixed_token_even_where_unknown_words_are_kept():
         out = sanitizer("plate A12B77 of Smith", RunKey.from_seed(seed)).text
         assert "Smith" in out
         assert "A12B77" not in out
+        assert not set("①②¹²³Ⅷ½") & set(sanitizer("pin ①② ¹²³ Ⅷ ½", RunKey.from_seed(seed)).text)
 
 
 def test_identifiers_are_replaced_first_where_asked():
