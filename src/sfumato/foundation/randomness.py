@@ -105,7 +105,8 @@ class StreamSource:
 
     def again(self, positions: npt.NDArray[np.intp], attempt: int) -> UInt64Array:
         """Return the integer that replaces each rejected one: it depends on the draw and the attempt only."""
-        label = self._prefix + b"again" + attempt.to_bytes(4, "little")
+        # In front, where the other streams have the secret: a label that ends in "again" names no number of this one.
+        label = b"again" + attempt.to_bytes(4, "little") + self._prefix
         numbers = [
             int.from_bytes(
                 hashlib.shake_256(label + (self._last_start + int(p)).to_bytes(8, "little")).digest(8), "little"

@@ -108,3 +108,18 @@ def test_the_system_source_serves_threads_with_unlike_numbers():
     for thread in threads:
         thread.join()
     assert len(set(drawn)) == 16
+
+
+def test_no_label_names_the_numbers_of_another_stream():
+    """A word of a text is a label: none may lead to the numbers that another word draws again with."""
+    key = RunKey.from_seed(3)
+    redrawn = key.stream("unknown word", b"fig")
+    redrawn.uint64(4)
+    again = {int(redrawn.again(np.array([place]), attempt)[0]) for place in range(4) for attempt in (1, 2)}
+    for attempt in (1, 2):
+        for name in (
+            b"fig" + b"again" + attempt.to_bytes(4, "little"),
+            b"again" + attempt.to_bytes(4, "little") + b"fig",
+        ):
+            assert not again & set(key.stream("unknown word", name).uint64(8 * 1024).tolist())
+    assert not again & set(key.stream("unknown word", b"fig").uint64(8 * 1024).tolist())
