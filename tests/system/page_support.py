@@ -70,6 +70,7 @@ class Opened:
 
 def image(opened: Opened, name: str, **options: Any) -> None:
     """Write a screenshot of the documentation, where that is asked for; take it in any case."""
+    opened.page.evaluate("document.activeElement.matches('textarea') && document.activeElement.blur()")
     taken = opened.page.screenshot(**options)
     assert taken.startswith(b"\x89PNG")
     if os.environ.get("SFUMATO_WRITE_IMAGES"):

@@ -51,7 +51,7 @@ def served(tmp_path: Path) -> Iterator[tuple[RunningService, str, StandIn]]:
     made = new_key("reader")
     (tmp_path / "noise.key").write_bytes(os.urandom(32))
     with Ledger.open(tmp_path / "budgets.db") as ledger:
-        ledger.create("customer 17", kind="metric", limit=100)
+        ledger.create("customer 17", kind="metric", limit=1000)
     with chat_model() as model:
         config = CONFIG.replace("{hash}", made.hash).replace("{upstream}", model.url)
         (tmp_path / "sfumato.toml").write_text(config)
@@ -66,6 +66,7 @@ def test_keys_budgets_and_the_chat(served: tuple[RunningService, str, StandIn]) 
         opened = Opened(browser, service, loaded=False, viewport={"width": 1200, "height": 950}, color_scheme="light")
         _a_key_is_asked_for(opened, key)
         _a_release_says_its_price_and_is_charged(opened)
+        _a_comparison_is_charged_only_where_that_is_asked_for(opened)
         _the_budget_is_shown(opened)
         _words_are_put_back_into_an_answer(opened, model)
         assert [url for url in opened.asked if not url.startswith(opened.origin)] == []
@@ -96,12 +97,24 @@ def _a_release_says_its_price_and_is_charged(opened: Opened) -> None:
     assert float(page.inner_text("#status").split()[1].rstrip(".")) == pytest.approx(price)
 
 
+def _a_comparison_is_charged_only_where_that_is_asked_for(opened: Opened) -> None:
+    page = opened.page
+    page.click("#tab-compare")
+    page.click("#compare")
+    page.wait_for_selector("#compared tbody tr >> nth=4")
+    assert page.inner_text("#left-out") == "good food"
+    assert page.inner_text("#status") == ""
+    page.check("#draw-both")
+    page.click("#compare")
+    opened.until("/^Charged .+ and .+\\.$/.test(document.querySelector('#status').textContent)")
+
+
 def _the_budget_is_shown(opened: Opened) -> None:
     page = opened.page
     page.click("#tab-budget")  # the subject is the key's own
     page.wait_for_selector("#budget-figures div")
-    assert opened.figure("Charges", "#budget-figures") == "1"
-    assert 0 < float(opened.figure("Spent", "#budget-figures")) < 100
+    assert opened.figure("Charges", "#budget-figures") == "3"
+    assert 0 < float(opened.figure("Spent", "#budget-figures")) < 1000
     assert opened.violations() == []
     image(opened, "page-budget", clip={"x": 0, "y": 0, "width": 1200, "height": 480})
 
@@ -118,5 +131,9 @@ def _words_are_put_back_into_an_answer(opened: Opened, model: StandIn) -> None:
     page.check("#restore")
     page.click("#send")
     opened.until("document.querySelector('#answer').textContent === 'zanzibarian'")
+    page.fill("#message", "Dear doctor, my heart was weak on Monday.")
+    page.click("#send")
+    opened.until("document.querySelector('#chat-promise').textContent.includes('8 words drawn by')")
+    image(opened, "page-chat", clip={"x": 0, "y": 0, "width": 1200, "height": 640})
     assert all("zanzibarian" not in message["content"] for asked in model.seen for message in asked["messages"])
     assert opened.violations() == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -14,7 +15,7 @@ pytest.importorskip("playwright.sync_api", reason="the extra 'system' is not ins
 pytest.importorskip("axe_playwright_python.sync_playwright", reason="the extra 'system' is not installed")
 
 from page_support import CHROMIUM, Opened, chromium, image
-from server_support import SMALL, RunningService, running
+from server_support import SMALL, RunningService, client, running
 
 TEXT = "I saw the doctor on Monday because my heart was weak, and she told me to rest for two weeks."
 CONFIG = (
@@ -85,7 +86,7 @@ def slide(opened: Opened, place: int) -> None:
     )
 
 
-def test_typing_shows_how_each_word_changed(opened: Opened) -> None:
+def test_typing_shows_how_each_word_changed(opened: Opened, service: RunningService) -> None:
     opened.type(TEXT)
     words = opened.page.locator("#out .word")
     assert words.count() == len(TEXT.split())
@@ -95,6 +96,10 @@ def test_typing_shows_how_each_word_changed(opened: Opened) -> None:
     assert float(opened.figure("Certified epsilon")) <= 6.0
     assert "odds between any two protected words" in opened.page.inner_text("#promise")
     assert opened.page.inner_text("#promise-text").startswith("For a whole record")
+    with client(service) as http:
+        promise = http.get("/v1/guarantee").json()
+    sure = 100 / (1 + math.exp(-promise["certified"] * promise["neighbour_distance"]))
+    assert f"at most {sure:.1f} % sure" in opened.page.inner_text("#plain")
     assert opened.violations() == []
     slide(opened, 2)
     opened.until("document.querySelectorAll('#out .word.changed').length > 4")
@@ -154,6 +159,8 @@ def test_two_mechanisms_side_by_side(opened: Opened) -> None:
     text = opened.page.inner_text("#compared")
     assert "group" in text
     assert "not additive" in text
+    sure = [opened.page.locator("#compared tr", has_text="At most this sure").locator("td").nth(n) for n in (0, 1)]
+    assert all(50 < float(one.inner_text().split()[0]) < 100 for one in sure)
     for side in ("left", "right"):
         assert opened.page.locator(f"#{side}-out .word").count() == len(TEXT.split())
     assert opened.violations() == []
@@ -170,9 +177,14 @@ def test_audit_tells_what_the_best_attacker_guesses(opened: Opened) -> None:
     opened.page.select_option("#audited", label="everyday · published · ε 1")
     opened.page.click("#audit")
     opened.until("!document.querySelector('#attack').textContent.includes(' " + f"{near:.1f}" + " %')")
-    assert float(opened.figure("Bayes attack", "#audit-figures").split()[0]) < near
+    far = float(opened.figure("Bayes attack", "#audit-figures").split()[0])
+    assert far < near
     assert opened.violations() == []
-    image(opened, "page-audit")
+    opened.page.select_option("#audited", label="everyday · best · ε 4.5")
+    opened.page.click("#audit")
+    opened.until("!document.querySelector('#attack').textContent.includes(' " + f"{far:.2f}" + " %')")
+    assert far < float(opened.figure("Bayes attack", "#audit-figures").split()[0]) < near
+    image(opened, "page-audit", clip={"x": 0, "y": 0, "width": 1200, "height": 760})
 
 
 def test_dark_mode(browser: Any, service: RunningService) -> None:

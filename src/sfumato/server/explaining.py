@@ -19,7 +19,9 @@ from sfumato.policy.spans import covered
 from sfumato.sanitize import Sanitizer
 from sfumato.space.metric import FloatArray, IndexArray
 
-_DRAWS = 400
+_DRAWS = 200
+_ESTIMATED_WORDS = 64
+"""Draws take a thousand times as long as a look into a table; more words would keep a processor busy for minutes."""
 _SHOWN_CANDIDATES = 50
 
 
@@ -59,6 +61,8 @@ class Explanation:
 
 def explain(sanitizer: Sanitizer, text: str, *, top: int, most_words: int) -> Explanation:
     """Return what may become of each word; beyond ``most_words`` distinct words, the rest is not looked up."""
+    exact = isinstance(sanitizer.mechanism, TableMechanism)
+    most_words = most_words if exact else min(most_words, _ESTIMATED_WORDS)
     document = Document(text)
     mask = sanitizer.policy.protects(document)
     settled = np.zeros_like(mask)
@@ -79,7 +83,6 @@ def explain(sanitizer: Sanitizer, text: str, *, top: int, most_words: int) -> Ex
             fate = "drawn" if place is not None else "unlooked"
         fates.append(fate)
         places.append(place)
-    exact = isinstance(sanitizer.mechanism, TableMechanism)
     return Explanation(document.pieces, fates, places, prospects, exact)
 
 

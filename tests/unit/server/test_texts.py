@@ -214,3 +214,20 @@ def test_mechanisms_without_a_table_digits_and_identifiers(served: Served, writt
     assert found["exact"] is False
     out = client.post("/v1/privatize", json=body).json()["results"][0]["text"]
     assert "ada@work.org" not in out
+
+
+def test_estimates_are_made_for_few_words(
+    served: Served, written: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sfumato.server import explaining
+
+    monkeypatch.setattr(explaining, "_ESTIMATED_WORDS", 2)
+    written["mechanisms"]["noise"] = {"algorithm": "laplace", "space": "tiny", "epsilon": 2}
+    client = served(written)
+    text = "cold hot cold sun hot rain"
+    fates = {
+        name: [one["fate"] for one in client.post("/v1/explain", json={"text": text, "mechanism": name}).json()["tokens"]]
+        for name in ("everyday", "noise")
+    }
+    assert fates["everyday"] == ["drawn"] * 6
+    assert fates["noise"] == ["drawn", "drawn", "drawn", "unlooked", "drawn", "unlooked"]

@@ -1,7 +1,7 @@
 // The page: what is chosen, what is asked of the server, and what is shown.
 
 import { chat, get, post } from "./api.js";
-import { bars, byId, comparable, documentLoss, element, figures, number, options, percent, say, speak } from "./view.js";
+import { bars, byId, comparable, documentLoss, element, figures, number, options, percent, plainly, say, speak, sureOfOne } from "./view.js";
 import { hide, render } from "./words.js";
 
 const WAIT = 200;
@@ -45,10 +45,11 @@ async function loadOffers() {
   const every = allChoices().map((choice) => [JSON.stringify(choice), comparable(choice)]);
   for (const id of ["left", "right", "audited"]) options(byId(id), every);
   if (every.length > 1 && byId("left").value === byId("right").value) byId("right").value = every[1][0];
-  byId("auto").checked = !budgets;
+  byId("auto").checked = byId("draw-both").checked = !budgets;
+  byId("draw-both-label").hidden = byId("chat-price").hidden = !budgets;
   byId("subject").value ||= subject ?? "";
   byId("no-budgets").hidden = budgets;
-  byId("budget-form").hidden = !budgets;
+  byId("budget-form").hidden = byId("budget-lead").hidden = !budgets;
   byId("tab-chat").hidden = models.length === 0;
   byId("restore").disabled = !restore;
   if (!restore) byId("restore-help").textContent = "The operator of this service does not allow that words are put back.";
@@ -131,6 +132,7 @@ function showFigures(found) {
   byId("told").hidden = false;
   speak(`${percent(found.unchanged)} of protected words stay. Certified epsilon ${number(found.certified, 4)}.`);
   byId("draw").textContent = found.price === null ? "Draw" : `Release for ${number(found.price, 4)}`;
+  byId("plain").textContent = plainly(found.guarantee, found.document);
   const statement = found.guarantee.statement;
   const end = statement.indexOf(" Not hidden,");
   byId("promise").textContent = end > 0 ? statement.slice(0, end) : statement;
@@ -141,8 +143,9 @@ function showFigures(found) {
 async function throughOne(choice) {
   const asked = { text: text.value, policy: policy.value || null, ...choice };
   const explained = await post("/v1/explain", { ...asked, top: 8 });
+  if (!byId("draw-both").checked) return { choice, explained, released: null, charge: null };
   const answer = await post("/v1/privatize", { ...asked, pieces: true, subject: byId("subject").value || null });
-  return { choice, explained, released: answer.results[0] };
+  return { choice, explained, released: answer.results[0], charge: answer.charge };
 }
 
 async function compareTwo() {
@@ -163,9 +166,11 @@ async function compareTwo() {
       row("Expected distance", (one) => number(one.explained.distance)),
       row("Kind of guarantee", (one) => one.explained.guarantee.kind + (one.explained.guarantee.sound ? "" : " (unsound)")),
       row("Certified epsilon", (one) => number(one.explained.certified, 4)),
-      row("Document-level loss", (one) => documentLoss(one.explained.document))),
+      row("Document-level loss", (one) => documentLoss(one.explained.document)),
+      row("At most this sure which of two near words", (one) => sureOfOne(one.explained.guarantee))),
   );
-  say("");
+  const charged = two.filter((one) => one.charge).map((one) => number(one.charge.amount, 4));
+  say(charged.length ? `Charged ${charged.join(" and ")}.` : "");
 }
 
 async function measure() {
@@ -174,14 +179,14 @@ async function measure() {
   const found = await get("/v1/audit", { mechanism: name, tuning: way, epsilon: value });
   const verified = found.verified === null ? "not recomputed here" : found.verified ? "yes" : "NO";
   const rows = [
-    ["Certified epsilon", number(found.certified, 4)],
-    ["Claim holds when recomputed", verified],
-    ["P(unchanged), mean", percent(found.unchanged)],
-    ["Words that share 95 %", number(found.spread, 4)],
-    ["Expected distance", number(found.distance)],
+    ["Certified epsilon", number(found.certified, 4), "what is promised for one word"],
+    ["Claim holds", verified, "when it is recomputed over all pairs of words"],
+    ["P(unchanged), mean", percent(found.unchanged), "chance that a word stays as it is"],
+    ["Words that share 95 %", number(found.spread, 4), "of the draws for a word, on average"],
+    ["Expected distance", number(found.distance), "from a word to what comes out"],
   ];
-  if (found.realised !== null) rows.splice(1, 0, ["Realised epsilon", number(found.realised, 4)]);
-  if (found.attack_success !== null) rows.push(["Bayes attack succeeds", percent(found.attack_success)]);
+  if (found.realised !== null) rows.splice(1, 0, ["Realised epsilon", number(found.realised, 4), "what the table gives away, at most"]);
+  if (found.attack_success !== null) rows.push(["Bayes attack succeeds", percent(found.attack_success), "the best guess that there is"]);
   figures(byId("audit-figures"), rows);
   bars(byId("attack-bars"), found.attack_success === null ? [] : [
     ["The best guess from the output is right", percent(found.attack_success), found.attack_success],

@@ -65,6 +65,35 @@ export function documentLoss(document_) {
   return document_.greatest_loss === null ? "no finite bound" : number(document_.greatest_loss, 4);
 }
 
+// How sure somebody can be at most which of two words it was, who held them for equally likely and saw odds change by exp(loss).
+const sure = (loss) => 1 / (1 + Math.exp(-loss));
+const sureness = (loss) => (sure(loss) > 0.9999 ? "more than 99.99 %" : percent(sure(loss)));
+
+function nearLoss(guarantee) {
+  if (!guarantee.sound || typeof guarantee.certified !== "number") return null;
+  if (guarantee.kind === "metric" && typeof guarantee.neighbour_distance === "number") return guarantee.certified * guarantee.neighbour_distance;
+  return guarantee.kind === "group" ? guarantee.certified : null;
+}
+
+export function sureOfOne(guarantee) {
+  const loss = nearLoss(guarantee);
+  return loss === null ? "not known" : sureness(loss);
+}
+
+const BIG_LOSS = 7;
+
+// The promise without a formula; nothing where it cannot be said in this way.
+export function plainly(guarantee, document_) {
+  const loss = nearLoss(guarantee);
+  if (loss === null) return "";
+  const two = guarantee.kind === "group" ? "two words of one group" : "a word and its typical nearest neighbour";
+  const word = `Somebody who holds ${two} for equally likely, and then sees what came out, can be at most ${sureness(loss)} sure which of the two ` +
+    `it was; 50 % would be no information at all.`;
+  const whole = document_?.greatest_loss ?? null;
+  if (document_ && (whole === null || whole > BIG_LOSS)) return `${word} That holds for each word by itself. Somebody who knows that the text is one of a few can learn which: the losses of its words add up.`;
+  return word;
+}
+
 export function comparable(choice) {
   const parts = [choice.mechanism];
   if (choice.tuning) parts.push(choice.tuning);

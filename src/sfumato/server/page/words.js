@@ -49,7 +49,10 @@ export function render(target, explained, released) {
   const buttons = [];
   pieces.forEach((piece, place) => {
     if (place % 2 === 0) {
-      if (piece) parts.push(piece);
+      // A full stop stays on the line of its word.
+      const mark = parts.length ? piece.match(/^\S*/)[0] : "";
+      if (mark) parts.push(element("span", { className: "held" }, parts.pop(), mark));
+      if (piece.length > mark.length) parts.push(piece.slice(mark.length));
       return;
     }
     const token = explained.tokens[(place - 1) / 2];
