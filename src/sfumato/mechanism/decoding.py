@@ -28,7 +28,8 @@ _POINTS_AT_ONCE = 1 << 11
 _GROUP = 64
 _GROUPS_AT_ONCE = 1 << 10
 _CELLS_AT_ONCE = 1 << 14
-_SHORTLIST = 8
+_SHORTLIST = 12
+_CODED_FROM = 1 << 14
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,8 +180,9 @@ class ExactDecoder:
 class ApproximateDecoder:
     """Nearly always the nearest points: only the lists of points nearest to the vector are searched (faiss).
 
-    The points are put into about sqrt(n) lists around centres that depend on the points alone; ``probes`` lists are
-    searched for each vector, and the best few are compared in float64.
+    The points are put into about 2 sqrt(n) lists around centres that depend on the points alone.  In the ``probes`` lists
+    nearest to a vector all points are compared, of large spaces by a code of 4 bits for every two components, and the best
+    few of them in float64.
     """
 
     def __init__(self, points: FloatArray, probes: int) -> None:
@@ -190,7 +192,7 @@ class ApproximateDecoder:
 
     def _prepare(self) -> None:
         self._middle = self._points.mean(axis=0)
-        self._index = _build_index(self._points - self._middle, self._probes)
+        self._index = _build_index(_singles(self._points - self._middle), self._probes)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the index: it is built again."""
@@ -204,8 +206,7 @@ class ApproximateDecoder:
         """Return the nearest points that were found."""
         count = min(count, len(self._points))
         shortlist = min(_SHORTLIST, len(self._points))
-        queries = np.ascontiguousarray((vectors - self._middle).astype(np.float32))
-        places = self._index.search(queries, shortlist)[1].astype(np.intp)
+        places = self._index.search(_singles(vectors - self._middle), shortlist)[1].astype(np.intp)
         # Where the lists searched hold fewer points than asked for, the first ones in public order fill up.
         missing = places < 0
         places[missing] = np.broadcast_to(np.arange(shortlist), places.shape)[missing]
@@ -213,19 +214,26 @@ class ApproximateDecoder:
         return places, _distances(vectors, self._points, places)
 
 
-def _build_index(points: FloatArray, probes: int) -> Any:
+def _singles(vectors: FloatArray) -> npt.NDArray[np.float32]:
+    """Return vectors in single precision, with a component of 0 more where their number is odd."""
+    singles = np.zeros((len(vectors), vectors.shape[1] + vectors.shape[1] % 2), dtype=np.float32)
+    singles[:, : vectors.shape[1]] = vectors
+    return singles
+
+
+def _build_index(rows: npt.NDArray[np.float32], probes: int) -> Any:
     """Build the index on one thread, so that the same points always give the same lists."""
     try:
         faiss: Any = importlib.import_module("faiss")
     except ImportError:
         raise MissingExtraError("faiss-cpu", "ann") from None
-    lists = max(1, round(len(points) ** 0.5))
-    rows = np.ascontiguousarray(points.astype(np.float32))
+    lists = min(len(rows), round(2 * len(rows) ** 0.5))
     threads = faiss.omp_get_max_threads()
     faiss.omp_set_num_threads(1)
     try:
         # The lists to search are found by a graph, whose answer for one vector does not depend on the others.
-        index = faiss.index_factory(points.shape[1], f"IVF{lists}_HNSW16,Flat")
+        held_as = "Flat" if len(rows) < _CODED_FROM else f"PQ{rows.shape[1] // 2}x4fs"
+        index = faiss.index_factory(rows.shape[1], f"IVF{lists}_HNSW16,{held_as}")
         index.cp.min_points_per_centroid = 1
         index.train(rows)
         index.add(rows)
