@@ -26,6 +26,7 @@ ORDER = (
     "accounting.md",
     "ledger.md",
     "latent.md",
+    "training.md",
     "service.md",
     "deployment.md",
     "threat-model.md",
