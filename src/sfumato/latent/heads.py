@@ -70,6 +70,19 @@ class HeadSettings:
         if self.pairs and self.dimension % 2:
             raise ParameterError("a pair has two vectors of one size: its dimension is even")
 
+    @property
+    def inputs(self) -> int:
+        """How many numbers the first layer takes."""
+        return self.dimension * (2 if self.pairs else 1)
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The weights of a head by name, and their shapes."""
+        if self.kind == "linear":
+            return {"weight": (self.classes, self.inputs), "bias": (self.classes,)}
+        first = {"0.weight": (self.hidden, self.inputs), "0.bias": (self.hidden,)}
+        return {**first, "2.weight": (self.classes, self.hidden), "2.bias": (self.classes,)}
+
 
 class Head:
     """A classifier of noisy vectors.
@@ -82,7 +95,7 @@ class Head:
 
     def __init__(self, settings: HeadSettings) -> None:
         self.settings = settings
-        inputs = settings.dimension * (2 if settings.pairs else 1)
+        inputs = settings.inputs
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(settings.seed)
             if settings.kind == "linear":
@@ -178,9 +191,18 @@ class Head:
             raise DataError(f"the head cannot be read ({type(error).__name__}); train and save it again") from None
         if described.get("format") != _FORMAT:
             raise DataError("this file is not a head saved by this program")
-        head = cls(HeadSettings(**json.loads(described["settings"])))
+        try:
+            settings, seen = HeadSettings(**json.loads(described["settings"])), int(described["seen"])
+        except (TypeError, KeyError, ValueError):
+            raise DataError("the settings in the head's file cannot be read; train and save it again") from None
+        # Before anything of that size is made: the file may come from a server.
+        if {name: tuple(tensor.shape) for name, tensor in weights.items()} != settings.shapes:
+            raise DataError(
+                "the weights in the head's file are not of the shape that it states; train and save it again"
+            )
+        head = cls(settings)
         head.module.load_state_dict(weights)
-        head.seen = int(described["seen"])
+        head.seen = seen
         return head
 
     def _inputs(self, vectors: npt.ArrayLike) -> torch.Tensor:

@@ -20,7 +20,7 @@ pytest.importorskip("httpx", reason="the extra 'server' is not installed")
 pytest.importorskip("fastapi", reason="the extra 'server' is not installed")
 
 from latent_service import running, terms
-from sfumato.foundation.errors import BudgetError, DataError, ParameterError
+from sfumato.foundation.errors import BudgetError, DataError, ParameterError, SfumatoError
 from sfumato.foundation.guarantee import Guarantee
 from sfumato.latent.calibration import release_once
 from sfumato.latent.encoders import BiLstmEncoder, WordMeanEncoder
@@ -301,6 +301,17 @@ def test_a_projection_is_published_with_its_encoder() -> None:
         publishing.load({**described, "space": {"name": "default", "digest": "0"}}, Path())
     with pytest.raises(DataError, match="does not know"):
         publishing.load({"kind": "oracle"}, Path())
+    for wrong in (
+        {"projection": 3},
+        {"projection": {"centre": ["x"], "matrix": []}},
+        {"space": 3},
+        {"max_tokens": "x"},
+    ):
+        with pytest.raises(SfumatoError):
+            publishing.load({**described, **wrong}, Path())
+    for files in (3, [3], [{}] * 100):
+        with pytest.raises(DataError, match="this client takes"):
+            publishing.fetch({"kind": "words", "files": files}, lambda number: b"", Path())
 
 
 def test_something_else_at_the_address_is_recognised(tmp_path: Path) -> None:

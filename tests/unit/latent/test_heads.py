@@ -92,6 +92,26 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
         Head.load(other)
 
 
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ('{"dimension": 1000000000, "classes": 1000}', "not of the shape"),  # 4 TB, were it made
+        ('{"dimension": 4, "classes": 2, "kind": "mlp"}', "not of the shape"),
+        ('{"dimension": 4, "classes": "x"}', "cannot be read"),
+        ('{"dimension": 4, "surprise": 2}', "cannot be read"),
+        ("[", "cannot be read"),
+    ],
+)
+def test_a_head_from_elsewhere_is_checked_before_it_is_made(settings: str, message: str, tmp_path: Path) -> None:
+    from safetensors.torch import save_file
+
+    path = tmp_path / "head.safetensors"
+    weights = {"weight": torch.zeros(2, 4), "bias": torch.zeros(2)}
+    save_file(weights, str(path), metadata={"format": "sfumato head 1", "settings": settings, "seen": "1"})
+    with pytest.raises(DataError, match=message):
+        Head.load(path)
+
+
 def test_what_does_not_fit_is_refused() -> None:
     head = Head(HeadSettings(dimension=4, classes=2))
     vectors, labels = blobs(10)

@@ -234,6 +234,8 @@ def test_labels_go_through_randomised_response_where_the_terms_say_so(tmp_path: 
     [
         ({"classes": ("one",)}, "classes"),
         ({"classes": ("one", "one")}, "different names"),
+        ({"classes": ("one", "\x1b[2Jtwo")}, "can be printed"),
+        ({"encoder": ["words"]}, "named values"),
         ({"head": "forest"}, "head"),
         ({"learning": "never"}, "learning"),
         ({"label_epsilon": -1.0}, "label_epsilon"),

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sfumato.foundation.errors import DataError
+from sfumato.foundation.errors import DataError, SfumatoError
 from sfumato.latent.encoders import (
     BiLstmEncoder,
     Encoder,
@@ -70,7 +70,18 @@ def publish(description: dict[str, Any], folder: Path | None, target: Path) -> N
 
 
 def load(description: dict[str, Any], folder: Path) -> Encoder:
-    """Return the encoder of a description whose files are in a folder."""
+    """Return the encoder of a description whose files are in a folder; the description may come from a server."""
+    try:
+        return _loaded(description, folder)
+    except (TypeError, KeyError, AttributeError, ValueError) as error:
+        if isinstance(error, SfumatoError):
+            raise
+        raise DataError(
+            f"the server's description of its encoder cannot be used ({type(error).__name__}); bring your own encoder"
+        ) from None
+
+
+def _loaded(description: dict[str, Any], folder: Path) -> Encoder:
     kind = description.get("kind")
     longest = description.get("max_tokens")
     length: dict[str, Any] = {} if longest is None else {"max_tokens": longest}
@@ -96,8 +107,8 @@ def load(description: dict[str, Any], folder: Path) -> Encoder:
 def fetch(description: dict[str, Any], read: Callable[[int], bytes], cache: Path) -> Path:
     """Return a folder with the files of a description; ``read(i)`` fetches the i-th where it is not there already."""
     files = description.get("files", [])
-    if not isinstance(files, list) or len(files) > _MOST_FILES:
-        raise DataError("the encoder has more files than this client takes; bring your own encoder")
+    if not isinstance(files, list) or len(files) > _MOST_FILES or not all(isinstance(file, dict) for file in files):
+        raise DataError("the list of the encoder's files is not one that this client takes; bring your own encoder")
     label = hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()[:32]
     folder = cache / label
     for number, file in enumerate(files):

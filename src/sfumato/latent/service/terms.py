@@ -14,6 +14,7 @@ KINDS = ("linear", "mlp")
 LEARNING = ("once", "online")
 _FORMAT = "sfumato latent terms 1"
 _MOST_CLASSES = 10_000
+_LONGEST_NAME = 100
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +50,12 @@ class Terms:
         names = self.classes
         if not 2 <= len(names) <= _MOST_CLASSES or len(set(names)) != len(names) or not all(names):
             raise ParameterError(f"give 2 to {_MOST_CLASSES} different names of classes")
+        if not all(name.isprintable() and len(name) <= _LONGEST_NAME for name in names):
+            raise ParameterError(
+                f"the name of a class has at most {_LONGEST_NAME} characters, all of which can be printed"
+            )
+        if not isinstance(self.encoder, dict):
+            raise ParameterError("the encoder is described by named values")
         if self.plan.position != "sentence":
             raise ParameterError("the service takes sentence vectors: make the plan with position='sentence'")
         if self.plan.releases != 1:
