@@ -256,9 +256,9 @@ EXPERIMENT = Experiment(
         "small": Config(),
         "cpu": Config(
             data="wikitext",
-            words=1200,
-            train=600,
-            test=200,
+            words=600,
+            train=400,
+            test=150,
             digits=6,
             others=300,
             seeds=(0, 1, 2),
