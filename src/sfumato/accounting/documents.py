@@ -14,7 +14,7 @@ from typing import Any
 
 from sfumato.accounting.zcdp import epsilon_of_rho
 from sfumato.foundation.checks import gather, require_non_negative, require_probability
-from sfumato.foundation.guarantee import Guarantee, MetricGuarantee, PureGuarantee
+from sfumato.foundation.guarantee import GroupGuarantee, Guarantee, MetricGuarantee, PureGuarantee
 
 DEFAULT_DELTA = 1e-6
 """The probability with which the approximate bound over a document may fail, unless another is given."""
@@ -157,4 +157,22 @@ def document_composition(guarantee: Guarantee, words: int) -> MetricComposition 
         return UniformComposition(
             words=words, per_word=certified, greatest_loss=words * certified, notes=guarantee.document_notes
         )
+    if isinstance(guarantee, GroupGuarantee):
+        return _group_composition(guarantee, words)
     return None
+
+
+def _group_composition(guarantee: GroupGuarantee, words: int) -> UniformComposition:
+    if math.isinf(guarantee.global_epsilon):
+        others = "between others there is no bound"
+    else:
+        others = f"a word of another group adds at most {guarantee.global_epsilon:.4g} in place of that"
+    return UniformComposition(
+        words=words,
+        per_word=guarantee.certified,
+        greatest_loss=words * guarantee.certified,
+        notes=(
+            f"The versions compared have words of the same groups in the same places; {others}",
+            *guarantee.document_notes,
+        ),
+    )

@@ -9,7 +9,13 @@ from hypothesis import strategies as st
 
 from sfumato.accounting.documents import document_composition, metric_composition
 from sfumato.foundation.errors import ParameterError
-from sfumato.foundation.guarantee import MetricGuarantee, NoGuarantee, PureGuarantee, UtilityOptimisedGuarantee
+from sfumato.foundation.guarantee import (
+    GroupGuarantee,
+    MetricGuarantee,
+    NoGuarantee,
+    PureGuarantee,
+    UtilityOptimisedGuarantee,
+)
 
 
 def _metric(certified: float = 1.5, radius: float = 3.0) -> MetricGuarantee:
@@ -51,6 +57,19 @@ def test_pure_guarantees_add_up_word_by_word() -> None:
     assert composed is not None
     assert composed.greatest_loss == 3.0
     assert composed.to_json()["loss_per_word"] == 0.5
+
+
+def test_a_promise_inside_groups_adds_up_for_words_of_the_same_groups_only() -> None:
+    facts = {"groups": 5, "smallest_group": 3, "largest_group": 20, "words_alone": 0}
+    inside = GroupGuarantee(mechanism="custext", epsilon=1.0, certified=0.5, **facts)
+    composed = document_composition(inside, 6)
+    assert composed is not None
+    assert composed.greatest_loss == 3.0
+    assert "the same groups in the same places; between others there is no bound." in composed.statement()
+    mixed = GroupGuarantee(mechanism="custext", epsilon=1.0, certified=0.5, global_epsilon=4.0, **facts)
+    composed = document_composition(mixed, 6)
+    assert composed is not None
+    assert "a word of another group adds at most 4" in composed.statement()
 
 
 def test_kinds_that_do_not_add_up_by_distance_are_not_composed() -> None:
