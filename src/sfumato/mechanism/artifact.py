@@ -34,6 +34,7 @@ from sfumato.mechanism.base import Mechanism, TableMechanism
 from sfumato.mechanism.container import AnyArray, Container, ContainerWriter, open_container, read_header
 from sfumato.mechanism.exponential import ExponentialMechanism
 from sfumato.mechanism.kernel import Certificate, Ground
+from sfumato.mechanism.marks import BITS as MARK_BITS
 from sfumato.mechanism.rowstore import BLOCK, HEAD_BITS, MappedRowStore, Rows, pack_rows
 from sfumato.mechanism.santext_plus import SanTextPlus
 from sfumato.mechanism.table import StoredTable
@@ -46,8 +47,8 @@ ROW_BYTES = 2**30
 """Rows are stored until they take so much."""
 _ROWS_AT_ONCE = 64
 _FILE_LIMIT = 2**33
-_LAYOUT = [HEAD_BITS, BLOCK]
-_STREAMED = ("head_sums", "head_cells", "tail_sums")
+_LAYOUT = [HEAD_BITS, BLOCK, MARK_BITS]
+_STREAMED = ("head_sums", "head_cells", "tail_sums", "marks")
 
 
 @dataclass(frozen=True)
@@ -228,7 +229,9 @@ def _restored_kernel(container: Container, space: Space, guarantee: Guarantee) -
         return mechanism
     rows = Rows(
         _slots(len(space), mechanism.inputs[: len(sections["totals"])]),
-        **{name: sections[name] for name in ("totals", "norms", "head_starts", "tail_starts", *_STREAMED)},
+        **{name: sections[name] for name in ("totals", "norms", "head_starts", "tail_starts", *_STREAMED[:-1])},
+        marks=sections["marks"].reshape(-1, BLOCK),
+        columns=mechanism.outputs,
     )
     mechanism.draw_from(lambda memory: MappedRowStore(len(space), memory, rows, _RowCheck(container, rows)))
     return mechanism
@@ -254,11 +257,12 @@ def _stream_rows(
     for start in range(0, len(mechanism.inputs), _ROWS_AT_ONCE):
         if written >= row_bytes and start:
             break
-        rows = pack_rows(mechanism.inputs[start : start + _ROWS_AT_ONCE], mechanism)
+        # The first words are mostly the frequent ones.
+        rows = pack_rows(mechanism.inputs[start : start + _ROWS_AT_ONCE], mechanism, with_marks=4 * written < row_bytes)
         for name in _STREAMED:
             writer.append(name, getattr(rows, name))
             written += getattr(rows, name).nbytes
-        digests.append(_digest_of(rows.head_sums, rows.head_cells, rows.tail_sums))
+        digests.append(_digest_of(rows.head_sums, rows.head_cells, rows.tail_sums, rows.marks))
         small["totals"].append(rows.totals)
         small["norms"].append(rows.norms)
         small["head_counts"].append(np.diff(rows.head_starts))
@@ -298,7 +302,8 @@ class _RowCheck:
                 slice(starts[chunk * _ROWS_AT_ONCE], starts[last])
                 for starts in (self._rows.head_starts, self._rows.tail_starts)
             )
-            found = _digest_of(self._rows.head_sums[head], self._rows.head_cells[head], self._rows.tail_sums[tail])
+            rows = self._rows
+            found = _digest_of(rows.head_sums[head], rows.head_cells[head], rows.tail_sums[tail], rows.marks[tail])
             if not np.array_equal(found, self._container.sections["row_digests"][chunk]):
                 raise DataError(
                     f"{self._container.path} was altered or damaged (rows from {chunk * _ROWS_AT_ONCE + 1} on); write it "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,24 +12,26 @@ class Growing:
     """Hands out views of a buffer with room behind them; what was handed out before never changes.
 
     >>> growing = Growing(np.array([1, 2]))
-    >>> before, after = growing.array, growing.extended([np.array([3]), np.array([4, 5])])
-    >>> before.tolist(), after.tolist()
-    ([1, 2], [1, 2, 3, 4, 5])
+    >>> before = growing.array
+    >>> growing.append(np.array([3, 4]))
+    >>> before.tolist(), growing.array.tolist()
+    ([1, 2], [1, 2, 3, 4])
     """
 
     def __init__(self, start: npt.NDArray[Any]) -> None:
         self._buffer = start
         self.array = start
 
-    def extended(self, parts: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
-        """Return the array followed by the parts, and keep that."""
+    def reserve(self, more: int) -> None:
+        """Make room for so many entries more; memory is taken as they are written."""
         used = len(self.array)
-        needed = used + sum(map(len, parts))
-        if needed > len(self._buffer):
-            self._buffer = np.empty((max(needed, used + used // 2), *self.array.shape[1:]), dtype=self.array.dtype)
+        if used + more > len(self._buffer):
+            self._buffer = np.empty((used + max(more, used // 2), *self.array.shape[1:]), dtype=self.array.dtype)
             self._buffer[:used] = self.array
-        for part in parts:
-            self._buffer[used : used + len(part)] = part
-            used += len(part)
-        self.array = self._buffer[:used]
-        return self.array
+
+    def append(self, part: npt.NDArray[Any]) -> None:
+        """Put entries at the end."""
+        self.reserve(len(part))
+        used = len(self.array)
+        self._buffer[used : used + len(part)] = part
+        self.array = self._buffer[: used + len(part)]

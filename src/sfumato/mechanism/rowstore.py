@@ -10,7 +10,7 @@ a draw, does not depend on what is in memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -198,17 +198,20 @@ class RowStore:
             self._keep(_first(self._rows, self._memory * 3 // 4))
             missing = distinct[self._rows.slot[distinct] < 0]
         kept = self._rows
-        parts: list[_Packed] = []
-        for ids, with_marks in self._split(missing, table):
-            parts += _packed(ids, table, with_marks)
         slot = kept.slot.copy()
         slot[missing] = len(kept.totals) + np.arange(len(missing))
-        self._rows = _joined(self._growing, parts, slot)
+        try:
+            for ids, with_marks in self._split(missing, table):
+                _append_rows(self._growing, ids, table, with_marks)
+        except BaseException:
+            self._keep(kept)
+            raise
+        self._rows = _rows_of(self._growing, slot)
         return self._rows
 
     def _keep(self, rows: Rows) -> None:
         self._rows = rows
-        self._growing = {name: Growing(getattr(rows, name)) for name in _GROWING}
+        self._growing = _growing(rows)
 
     def _split(self, missing: IndexArray, table: Table) -> Iterator[tuple[IndexArray, bool]]:
         """Yield the ids whose rows get marks, and then the others; rows with marks take up to half of the memory."""
@@ -250,14 +253,9 @@ class MappedRowStore(RowStore):
 
 def pack_rows(ids: IndexArray, table: Table, *, with_marks: bool = False) -> Rows:
     """Compile the rows of some words; ``slot`` is left empty, for the caller to number them."""
-    parts = _packed(ids, table, with_marks)
-    none = _no_rows(0)
-    return _joined({name: Growing(getattr(none, name)) for name in _GROWING}, parts, np.empty(0, dtype=np.int32))
-
-
-def _packed(ids: IndexArray, table: Table, with_marks: bool) -> list[_Packed]:
-    work = in_threads(lambda some: _pack(table.compile_rows(some), with_marks), batches(ids, table), None)
-    return list(work) if len(ids) else []
+    growing = _growing(_no_rows(0))
+    _append_rows(growing, ids, table, with_marks)
+    return _rows_of(growing, np.empty(0, dtype=np.int32))
 
 
 @dataclass(frozen=True)
@@ -276,16 +274,30 @@ class _Packed:
 _GROWING = ("totals", "norms", "head_starts", "head_sums", "head_cells", "tail_starts", "tail_sums", "marks", "columns")
 
 
-def _joined(growing: dict[str, Growing], parts: Sequence[_Packed], slot: npt.NDArray[np.int32]) -> Rows:
-    """Return rows followed by more rows."""
-    for name in ("totals", "norms", "head_sums", "head_cells", "tail_sums", "marks"):
-        growing[name].extended([getattr(part, name) for part in parts])
-    for starts, counts in (("head_starts", "head_counts"), ("tail_starts", "tail_counts")):
-        last = growing[starts].array[-1]
-        growing[starts].extended([last + np.cumsum(np.concatenate([getattr(part, counts) for part in parts]))])
-    if len(growing["columns"].array) == 0:
-        growing["columns"].extended([part.columns for part in parts[:1]])
+def _growing(rows: Rows) -> dict[str, Growing]:
+    return {name: Growing(getattr(rows, name)) for name in _GROWING}
+
+
+def _rows_of(growing: dict[str, Growing], slot: npt.NDArray[np.int32]) -> Rows:
     return Rows(slot, **{name: growing[name].array for name in _GROWING})
+
+
+def _append_rows(growing: dict[str, Growing], ids: IndexArray, table: Table, with_marks: bool) -> None:
+    """Compile rows and put them at the end."""
+    if len(ids) == 0:
+        return
+    parts = in_threads(lambda some: _pack(table.compile_rows(some), with_marks), batches(ids, table), None)
+    for number, part in enumerate(parts):
+        if number == 0:
+            blocks = len(ids) * int(part.tail_counts[0])
+            growing["tail_sums"].reserve(blocks)
+            growing["marks"].reserve(blocks if len(part.marks) else 0)
+        for name in ("totals", "norms", "head_sums", "head_cells", "tail_sums", "marks"):
+            growing[name].append(getattr(part, name))
+        for starts, counts in (("head_starts", part.head_counts), ("tail_starts", part.tail_counts)):
+            growing[starts].append(growing[starts].array[-1] + np.cumsum(counts))
+        if len(growing["columns"].array) == 0:
+            growing["columns"].append(part.columns)
 
 
 def _sizes(rows: Rows) -> npt.NDArray[np.int64]:

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 import sfumato
 from sfumato.foundation.randomness import RunKey
-from sfumato.mechanism import rowstore
+from sfumato.mechanism import artifact, rowstore
 from sfumato.mechanism.marks import cells_by_marks, marks_of
 from sfumato.space import Space
 
@@ -80,3 +80,13 @@ def test_a_snapshot_stays_as_it_is_while_rows_are_added(space):
     assert all(np.array_equal(getattr(before, name), copies[name]) for name in copies)
     after = mechanism._store._rows
     assert all(np.array_equal(getattr(after, name)[: len(copies[name])], copies[name]) for name in copies)
+
+
+def test_a_file_holds_marks_of_the_first_rows_and_gives_the_same_draws(space, tmp_path):
+    mechanism = sfumato.compile("tem", space, epsilon=0.05, tuning="published")
+    artifact.save(mechanism, tmp_path / "m.sfm", row_bytes=2_000_000)
+    mapped = artifact.load(tmp_path / "m.sfm")
+    assert 0 < len(mapped._store._mapped.marks) < len(mapped._store._mapped.tail_sums)
+    ids = np.random.default_rng(1).integers(-1, 1203, 20_000)
+    key = RunKey.from_seed(1)
+    assert np.array_equal(mapped.sample(ids, key.record(0)), mechanism.sample(ids, key.record(0)))
