@@ -10,14 +10,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
-from cli_support import WORDS
+from cli_support import WORDS, Program
 
 import sfumato
 from sfumato.foundation.errors import DataError, ParameterError
 from sfumato.foundation.randomness import RunKey
 from sfumato.mechanism import artifact
 from sfumato.sanitize import Sanitizer
+from sfumato.scale.keyfile import KeyFile
 
 pytest.importorskip("pyspark", reason="the extra 'spark' is not installed")
 if shutil.which("java") is None:
@@ -99,6 +102,32 @@ def test_a_task_that_is_killed_draws_nothing_anew(session: Any, compiled: Path, 
     done = adapter.privatize(rows, "text", compiled, key=KEY).collect()
     assert len(killed.read_text()) >= 2, "no task was killed while it sanitized"
     assert [row.text for row in done] == expected(compiled)
+
+
+def test_the_command_line_writes_the_same_texts_for_the_same_key(
+    session: Any, compiled: Path, program: Program, tmp_path: Path
+) -> None:
+    source, target, owner = tmp_path / "rows.parquet", tmp_path / "safe.parquet", tmp_path / "owner"
+    owner.mkdir()
+    pq.write_table(pa.table({"n": list(range(len(TEXTS))), "text": TEXTS}), source, row_group_size=700)
+    given = ["-c", "text", "--artifact", compiled, "--key", owner / "run.key", "--oov", "mask"]
+    result = program("privatize", source, "-o", target, *given, "-q")
+    assert (result.code, result.err) == (0, "")
+    key = KeyFile.open(owner / "run.key").key
+    rows = adapter.privatize(session.read.parquet(str(source)), "text", compiled, key=key, number="n", oov="mask")
+    found = {row.n: row.text for row in rows.collect()}
+    table = pq.read_table(target)
+    assert found == dict(zip(table["n"].to_pylist(), table["text"].to_pylist(), strict=True))
+
+
+def test_a_file_that_was_compiled_again_replaces_the_one_before(session: Any, compiled: Path, tmp_path: Path) -> None:
+    again = tmp_path / compiled.name
+    shutil.copy(compiled, again)
+    before = adapter.privatize(frame(session, 1), "text", again, key=KEY).collect()
+    artifact.save(sfumato.compile("tem", artifact.load(compiled).space, epsilon=40.0), again)
+    after = adapter.privatize(frame(session, 1), "text", again, key=KEY).collect()
+    assert [row.text for row in before] == expected(compiled)
+    assert [row.text for row in after] == expected(again) != expected(compiled)
 
 
 def test_rows_with_numbers_of_their_own_can_come_in_any_order(session: Any, compiled: Path) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from sfumato.cli import subjects
 from sfumato.cli.guarantee_file import guarantee_record
-from sfumato.cli.progress import RecordProgress
+from sfumato.cli.progress import CompileProgress, RecordProgress
 from sfumato.cli.request import Compiled, MechanismRequest
 from sfumato.cli.subjects import Payment
 from sfumato.foundation.randomness import RunKey
@@ -28,7 +28,7 @@ from sfumato.scale import (
     sanitize_records,
 )
 from sfumato.scale.compression import compression_of, decompressed
-from sfumato.scale.crew import Crew
+from sfumato.scale.crew import ROW_BYTES, Crew
 from sfumato.scale.part import PartFile, part_path
 from sfumato.scale.records import RestOfReader
 from sfumato.scale.state import Checkpoint, RunState
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from sfumato.release import TextRelease
 
 _CHECKPOINT_SECONDS = 2.0
+_ROW_BYTES_PER_BYTE = 64
 _Read = Callable[[], tuple[int, int | None]]
 
 
@@ -106,8 +107,10 @@ class Run:
     ) -> RunSummary:
         """Do every file that is not done yet, and return what the run came to."""
         place = start or Checkpoint()
+        crew = None
         with ExitStack() as stack:
-            crew = stack.enter_context(Crew(self.sanitizer, self.workers)) if self.workers > 1 else None
+            if self.workers > 1:
+                crew = stack.enter_context(self._crew(jobs))
             bar = stack.enter_context(RecordProgress(self.quiet))
             if state is not None and not self.keeps:
                 # A run that ends in an error, or is interrupted, leaves neither key nor state.
@@ -123,6 +126,17 @@ class Run:
             if state is not None:
                 state.forget()
         return replace(place.done, samples=place.done.samples[: self.samples])
+
+    def _crew(self, jobs: Sequence[Job]) -> Crew:
+        with CompileProgress(self.quiet) as compiling:
+            compiling.say("compiling rows for the workers")
+            return Crew(self.sanitizer, self.workers, _row_bytes(jobs), compiling.tick)
+
+
+def _row_bytes(jobs: Sequence[Job]) -> int:
+    """Return how much of a table is worth compiling before the workers begin: a short text needs few rows."""
+    sizes = [job.source.stat().st_size if job.source and job.source.is_file() else ROW_BYTES for job in jobs]
+    return min(ROW_BYTES, max(1, _ROW_BYTES_PER_BYTE * sum(sizes)))
 
 
 class _File:

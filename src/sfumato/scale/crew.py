@@ -1,7 +1,8 @@
 """Worker processes that sanitize batches side by side, with the outcome of a single process.
 
 Batches go round and come back in order.  The noise of a record follows from the run key and the record's number, so who
-drew it makes no difference.  A mechanism that was loaded from a file is mapped by every worker and not copied.
+drew it makes no difference.  Workers share one table: a mechanism that was loaded from a file is mapped by all of them, and
+another table is written to a file for that purpose, which is removed when every worker has mapped it.
 
 A worker reads its requests in a thread of its own, so that neither side can wait for the other with a full pipe; it
 ends when the pipe is closed, also where this process is killed.
@@ -12,11 +13,14 @@ from __future__ import annotations
 import multiprocessing
 import pickle
 import signal
+import tempfile
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
+from pathlib import Path
 from queue import SimpleQueue
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
@@ -24,8 +28,9 @@ from typing import Any, Generic, Self, TypeVar
 import numpy as np
 
 from sfumato.foundation.checks import require_count
-from sfumato.foundation.errors import DataError, SfumatoError
+from sfumato.foundation.errors import DataError, ParameterError, SfumatoError
 from sfumato.foundation.randomness import RunKey
+from sfumato.mechanism.base import TableMechanism
 from sfumato.policy import Document
 from sfumato.sanitize import Sanitizer
 from sfumato.sanitize.sanitizer import Counts
@@ -33,6 +38,8 @@ from sfumato.sanitize.sanitizer import Counts
 T = TypeVar("T")
 _WAITING = 2
 """Batches that each worker has at a time."""
+ROW_BYTES = 1 << 30
+"""Rows that are compiled once for all workers take no more than that; others are compiled where they occur."""
 
 
 @dataclass(frozen=True)
@@ -98,25 +105,28 @@ class Alone:
 class Crew:
     """Does the work in several processes; used as a context."""
 
-    def __init__(self, sanitizer: Sanitizer, workers: int) -> None:
-        require_count(workers=workers)
-        try:
-            equipment = pickle.dumps(sanitizer)
-        except Exception as error:
-            raise DataError(
-                f"this sanitizer cannot be sent to other processes ({type(error).__name__}); run with one worker"
-            ) from None
+    def __init__(
+        self,
+        sanitizer: Sanitizer,
+        workers: int,
+        row_bytes: int = ROW_BYTES,
+        tick: Callable[[int], None] | None = None,
+    ) -> None:
+        require_count(workers=workers, row_bytes=row_bytes)
         # Spawned, not forked: a copy of a process with threads may stand still, and would carry everything along.
         context = multiprocessing.get_context("spawn")
         self._pipes: list[Connection[Any, Any]] = []
         self._processes = []
-        for _ in range(workers):
-            ours, theirs = context.Pipe()
-            process = context.Process(target=_work, args=(theirs, equipment), daemon=True)
-            process.start()
-            theirs.close()
-            self._pipes.append(ours)
-            self._processes.append(process)
+        with _equipment(sanitizer, row_bytes, tick) as equipment:
+            for _ in range(workers):
+                ours, theirs = context.Pipe()
+                process = context.Process(target=_work, args=(theirs, equipment), daemon=True)
+                process.start()
+                theirs.close()
+                self._pipes.append(ours)
+                self._processes.append(process)
+            for pipe in self._pipes:
+                _with_worker(pipe.recv)  # it is ready, and needs no file name any more
 
     def __enter__(self) -> Self:
         return self
@@ -152,6 +162,44 @@ class Crew:
         raise answer
 
 
+@contextmanager
+def _equipment(sanitizer: Sanitizer, row_bytes: int, tick: Callable[[int], None] | None) -> Iterator[bytes]:
+    """Yield what a worker makes its sanitizer of; a table is in a file that is there until the context is left."""
+    mechanism = sanitizer.mechanism
+    # What cannot be removed is a file of public things only.
+    with tempfile.TemporaryDirectory(prefix="sfumato-", ignore_cleanup_errors=True) as folder:
+        if not isinstance(mechanism, TableMechanism) or mechanism.origin is not None:
+            yield _pickled(sanitizer)
+            return
+        mechanism.origin = _written(mechanism, Path(folder) / "shared.sfm", row_bytes, tick)
+        try:
+            equipment = _pickled(sanitizer)
+        finally:
+            mechanism.origin = None
+        yield equipment
+
+
+def _written(
+    mechanism: TableMechanism, path: Path, row_bytes: int, tick: Callable[[int], None] | None
+) -> tuple[str, str] | None:
+    """Write a table to a file; None where it cannot be stored, and every worker gets a copy."""
+    from sfumato.mechanism import artifact
+
+    try:
+        return str(path), artifact.save(mechanism, path, row_bytes=row_bytes, tick=tick)
+    except (ParameterError, OSError):
+        return None
+
+
+def _pickled(sanitizer: Sanitizer) -> bytes:
+    try:
+        return pickle.dumps(sanitizer)
+    except Exception as error:
+        raise DataError(
+            f"this sanitizer cannot be sent to other processes ({type(error).__name__}); run with one worker"
+        ) from None
+
+
 def _with_worker(action: Callable[..., Any], *arguments: Any) -> Any:
     try:
         return action(*arguments)
@@ -167,6 +215,8 @@ def _work(pipe: Connection[Any, Any], equipment: bytes) -> None:
     requests: SimpleQueue[Work | None] = SimpleQueue()
     threading.Thread(target=_listen, args=(pipe, requests), daemon=True).start()
     sanitizer = pickle.loads(equipment)
+    del equipment
+    pipe.send(None)
     from threadpoolctl import threadpool_limits
 
     with threadpool_limits(limits=1):

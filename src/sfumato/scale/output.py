@@ -23,6 +23,11 @@ def checked_target(path: Path, *, sources: Sequence[Path] = (), force: bool = Fa
     target = Path(os.path.realpath(path))
     if not target.parent.is_dir():
         raise DataError(f"{target.parent} is not a folder; make it, or choose another place for the output")
+    if not os.access(target.parent, os.W_OK | os.X_OK):
+        raise DataError(
+            f"nothing may be written to the folder {target.parent}; choose another place for the output, or change the folder's "
+            "permissions"
+        )
     try:
         kind = target.stat().st_mode
     except FileNotFoundError:

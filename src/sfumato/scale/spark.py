@@ -10,6 +10,9 @@ Needs the extra ``spark``.
 
 from __future__ import annotations
 
+import os
+import shutil
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -30,6 +33,8 @@ if TYPE_CHECKING:
 _RECORDS_AT_ONCE = 2000
 _sanitizers: dict[str, Sanitizer] = {}
 """Of this executor process: the mechanism is mapped once, not for every task."""
+_links: dict[str, tempfile.TemporaryDirectory[str]] = {}
+"""Of the driver: folders with the files that were sent, by digest."""
 
 
 @dataclass(frozen=True)
@@ -73,10 +78,11 @@ def privatize(
     # What is wrong with the settings is found here, and not in every task.
     Sanitizer(artifacts.load(artifact), **settings)
     path = Path(artifact).resolve()
-    _send(df, path)
-    starts = () if number is not None else _starts(df)
     digest = artifacts.describe(path).digest
-    job = _Job(path.name, digest, columns, settings, key, starts, number)
+    sent = _named_by_content(path, digest)
+    _send(df, sent)
+    starts = () if number is not None else _starts(df)
+    job = _Job(sent.name, digest, columns, settings, key, starts, number)
     return df.mapInArrow(_task(job, SparkFiles.get), df.schema)
 
 
@@ -94,6 +100,21 @@ def _check(df: DataFrame, columns: Sequence[str], number: str | None) -> None:
             raise DataError(f"column {name} holds {kinds[name]}, not text; choose another column")
     if number is not None and kinds[number] not in ("bigint", "int", "smallint", "tinyint"):
         raise DataError(f"column {number} holds {kinds[number]}; the numbers of rows are whole")
+
+
+def _named_by_content(path: Path, digest: str) -> Path:
+    """Return a link to the file whose name follows from its content: a name that Spark has seen keeps its first content.
+
+    It is there until this process ends, since executors fetch it when they first need it.
+    """
+    if digest not in _links:
+        _links[digest] = tempfile.TemporaryDirectory(prefix="sfumato-", ignore_cleanup_errors=True)
+        link = Path(_links[digest].name) / f"{digest}.sfm"
+        try:
+            os.link(path, link)
+        except OSError:  # on another file system
+            shutil.copy(path, link)
+    return Path(_links[digest].name) / f"{digest}.sfm"
 
 
 def _send(df: DataFrame, path: Path) -> None:
