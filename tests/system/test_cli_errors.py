@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import subprocess
 import sys
@@ -145,6 +146,37 @@ def test_outputs_that_cannot_be(program: Program, tmp_path: Path, tiny_space: Pa
         given = ("privatize", source, "-c", "text", "-o", "/dev/full", "-s", tiny_space, "--force")
         assert "is not a regular file" in _refused(program, tmp_path, *given)
         assert not Path("/dev/full").is_file()
+
+
+def test_a_folder_that_may_not_be_written_to_is_said_before_anything_is_read(
+    program: Program, tmp_path: Path, tiny_space: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The owner of this process may be allowed everything, so the answer of the operating system is made here."""
+    source, folder = tmp_path / "a.csv", tmp_path / "sealed"
+    source.write_text(f"text\n{SENTINEL}\n", encoding="utf-8")
+    folder.mkdir()
+    allowed = os.access
+    monkeypatch.setattr(os, "access", lambda path, *rest: Path(path) != folder and allowed(path, *rest))
+    for options in (("-o", folder / "out.csv"), ("-o", tmp_path / "out.csv", "--guarantee", folder / "g.json")):
+        error = _refused(program, tmp_path, "privatize", source, "-c", "text", *options, "-s", tiny_space)
+        assert "nothing may be written to the folder" in error
+
+
+def test_the_operating_systems_refusals_say_what_to_do(
+    program: Program, tmp_path: Path, tiny_space: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = ("-c", "text", "-o", tmp_path / "out.csv", "-s", tiny_space)
+    assert "check how its path is written" in _refused(program, tmp_path, "privatize", tmp_path / "none.csv", *given)
+    source = tmp_path / "a.csv"
+    source.write_text(f"text\n{SENTINEL}\n", encoding="utf-8")
+    monkeypatch.setattr(
+        Path, "open", lambda path, *_, **__: _raise(PermissionError(13, "Permission denied", str(path)))
+    )
+    assert "change its permissions" in _refused(program, tmp_path, "privatize", source, *given)
+
+
+def _raise(error: Exception) -> None:
+    raise error
 
 
 def test_an_endless_line_is_given_up_quickly_and_in_little_memory(tmp_path: Path, tiny_space: Path) -> None:

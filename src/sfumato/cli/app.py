@@ -8,6 +8,7 @@ words of the input; of foreign exceptions, whose messages might, only the type i
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import signal
 import sys
@@ -38,6 +39,13 @@ from sfumato.cli import (
 from sfumato.foundation.errors import SfumatoError
 
 USAGE, DEFECT, INTERRUPTED, BROKEN_PIPE, TERMINATED = 2, 70, 130, 141, 143
+_ADVICE = {
+    errno.ENOENT: "check how its path is written",
+    errno.EACCES: "change its permissions, or choose another place",
+    errno.EROFS: "choose another place",
+    errno.ENOSPC: "make room, and run it again",
+}
+"""What to do about errors of the operating system."""
 
 # Typer has brought its own copy of click since 0.26: the class is found by name, wherever it lives.
 _USAGE_ERRORS: tuple[type[Exception], ...] = tuple(
@@ -128,6 +136,8 @@ def _outcome(error: BaseException) -> tuple[int, str]:
         return BROKEN_PIPE, ""  # typer ends the process on a broken pipe
     if isinstance(error, OSError):
         what = error.strerror or f"reading or writing failed ({type(error).__name__})"
+        advice = _ADVICE.get(error.errno or 0)
+        what = f"{what}; {advice}" if advice else what
         return USAGE, f"{error.filename}: {what}" if isinstance(error.filename, (str, os.PathLike)) else what
     if isinstance(error, MemoryError):
         return USAGE, "not enough memory; use fewer words of the space (--space-words) or a smaller --max-record-chars"
