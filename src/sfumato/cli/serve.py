@@ -69,5 +69,6 @@ def _print_new_key(name: str) -> None:
     typer.echo(f"The key, which is shown only now:\n\n    {made.key}\n")
     typer.echo("For the settings, which hold only its hash:\n")
     typer.echo(
-        f'[[keys]]\nid = "{name}"\nhash = "{made.hash}"\nscopes = ["privatize", "explain", "guarantee", "budget"]'
+        f'[[keys]]\nid = "{name}"\nhash = "{made.hash}"\nscopes = ["privatize", "explain", "guarantee", "budget"]\n'
+        'subjects = ["*"]  # whose budgets it may name, where there is a ledger; ["*"] for all'
     )

@@ -165,7 +165,7 @@ class Catalogue:
             return PriceList.of(sanitizer, ledger.kind)
         except (BudgetError, ParameterError) as error:
             raise ParameterError(
-                f"{sanitizer.guarantee.mechanism} cannot be paid for from this ledger: {error}"
+                f"{sanitizer.guarantee.mechanism} cannot be paid for from this ledger: {error}; set kind in [ledger]"
             ) from None
 
 

@@ -42,6 +42,14 @@ _MADE_HERE = ("inputs", "outputs", "tick", "say", "tuning", "epsilon")
 """Options of mechanisms that are no values of a file, or have a setting of their own."""
 _SAID_BY_ARTIFACTS = ("algorithm", "space", "epsilon", "epsilons", "tuning", "tunings", "options")
 _LEAST_SECRET = 32
+_ATTEMPTS = 5
+_NOTHING = object()
+_STAND_INS: dict[int | str, Any] = {
+    "id": "missing", "hash": f"sha256${'0' * 32}${'0' * 64}", "scopes": [], "upstream": "http://missing.invalid",
+    "mechanism": "missing", "models": ["missing"], "pipeline": "missing",
+    "mechanisms": {"missing": {"algorithm": "tem", "epsilon": 1.0}},
+}  # fmt: skip
+"""What stands in for settings that are needed and missing, while the rest is checked; nothing is started with them."""
 
 
 class ConfigurationError(ParameterError):
@@ -71,7 +79,7 @@ def checked(written: dict[str, Any], folder: Path, name: str = "the configuratio
     if settings is not None:
         settings, unreadable = _with_artifacts(settings)
         settings, unknown = _with_address(settings)
-        problems += [*unreadable, *unknown, *_disagreements(settings)]
+        problems += _without_consequences([*unreadable, *unknown, *_disagreements(settings)], problems)
     if problems or settings is None:
         raise ConfigurationError(name, problems)
     return settings
@@ -80,16 +88,29 @@ def checked(written: dict[str, Any], folder: Path, name: str = "the configuratio
 def _validated(written: dict[str, Any]) -> tuple[Settings | None, list[str]]:
     """Return the settings and what is wrong; where some are, the rest is read without them, to check it as well."""
     problems: list[str] = []
-    for _ in range(2):
+    for attempt in range(_ATTEMPTS):
         try:
             return Settings.model_validate(written), problems
         except ValidationError as invalid:
-            if problems:
-                return None, problems
-            for error in invalid.errors(include_input=False, include_url=False):
-                problems.append(f"{_place(error['loc'])}: {_said(error)}")
-                written = _without(written, error["loc"])
+            errors = invalid.errors(include_input=False, include_url=False)
+        if attempt == 0:  # what is wrong later follows from what was taken out
+            problems = [f"{_place(error['loc'])}: {_said(error)}" for error in errors]
+        for error in reversed(errors):  # so that places in a list stay right while its ends are taken out
+            location = tuple(part for part in error["loc"] if part != "[key]")
+            instead = _STAND_INS.get(location[-1], _NOTHING) if error["type"] == "missing" else _NOTHING
+            written = _changed(written, location, instead)
     return None, problems
+
+
+def _without_consequences(found: list[str], earlier: list[str]) -> list[str]:
+    """Return the problems that do not come from a place that was found to be wrong before."""
+    wrong = {problem.partition(": ")[0] for problem in earlier}
+    places = [(problem, problem.partition(": ")[0]) for problem in found]
+    return [
+        problem
+        for problem, place in places
+        if place not in wrong and not any(one.startswith(f"{place}.") for one in wrong)
+    ]
 
 
 def _said(error: Any) -> str:
@@ -97,6 +118,8 @@ def _said(error: Any) -> str:
         return "there is no such setting"
     if error["type"] == "missing":
         return "this setting is needed"
+    if error["type"] == "string_pattern_mismatch":
+        return "a name has 1 to 40 characters of a-z, 0-9, dot and hyphen, a letter or digit first"
     return str(error["msg"])
 
 
@@ -104,18 +127,18 @@ def _place(location: tuple[int | str, ...]) -> str:
     return ".".join(str(part) for part in location if part != "[key]") or "the file"
 
 
-def _without(written: Any, location: tuple[int | str, ...]) -> Any:
-    """Return a copy of plain data without what stands at a place."""
-    if not location:
-        return written
+def _changed(written: Any, location: tuple[int | str, ...], value: Any) -> Any:
+    """Return a copy of plain data with another value at a place, or with none."""
     first, rest = location[0], location[1:]
-    if isinstance(written, dict) and first in written:
+    if isinstance(written, dict) and (first in written or not rest):
+        kept = {key: one for key, one in written.items() if key != first}
         if not rest:
-            return {key: value for key, value in written.items() if key != first}
-        return {**written, first: _without(written[first], rest)}
+            return kept if value is _NOTHING else {**kept, first: value}
+        return {**kept, first: _changed(written[first], rest, value)}
     if isinstance(written, list) and isinstance(first, int) and first < len(written):
-        # A list keeps its length, so that further places in it stay right: a whole bad list is what goes.
-        return [_without(value, rest) if place == first else value for place, value in enumerate(written)]
+        # A list of tables keeps its length, so that further places in it stay right.
+        instead = [_changed(written[first], rest, value)] if rest else []
+        return [*written[:first], *instead, *written[first + 1 :]]
     return written
 
 

@@ -56,6 +56,27 @@ def test_every_problem_is_listed_at_once(written: dict[str, Any], tmp_path: Path
     assert len(found) == len(begins), found
 
 
+def test_what_is_missing_or_of_another_kind_does_not_hide_the_rest(written: dict[str, Any], tmp_path: Path) -> None:
+    written["mechanisms"] = {"everyday": {"algorithm": "temm"}, "NO NAME": {"algorithm": "tem"}}
+    written["policies"] = {"one": {"protect": ["nothing", "numbers", "all"]}, "two": {"entities": {}}}
+    written["keys"] = [
+        {"id": "A B", "hash": "plain", "scopes": ["fly"], "subjects": ["*", "ada"]},
+        {"id": 7, "scopes": "privatize"},
+        {"id": "one", "hash": "plain", "scopes": []},
+    ]
+    written["ledger"] = {"url": "budgets.db"}
+    written["noise"] = {}
+    written["chat"] = {"models": "small", "mechanism": "gone"}
+    found = _problems(written, tmp_path)
+    places = sorted(problem.partition(": ")[0] for problem in found)
+    assert places == sorted([
+        "mechanisms.NO NAME", "mechanisms.everyday.algorithm", "policies.one.protect.0", "policies.one.protect.2",
+        "policies.two.entities.pipeline", "keys.0.id", "keys.0.scopes.0", "keys.0.hash", "keys.0.subjects", "keys.1.id",
+        "keys.1.hash", "keys.1.scopes", "keys.2.hash", "noise.key_file", "chat.upstream", "chat.models", "chat.mechanism",
+    ])  # fmt: skip
+    assert _problems({}, tmp_path)[0].startswith("mechanisms: ")
+
+
 @pytest.mark.parametrize("epsilon", [0, -1, float("nan"), float("inf"), 1e9, "6x", None])
 def test_an_epsilon_outside_its_domain_is_refused(written: dict[str, Any], tmp_path: Path, epsilon: object) -> None:
     written["mechanisms"]["everyday"]["epsilon"] = epsilon

@@ -226,7 +226,9 @@ def test_estimates_are_made_for_few_words(
     client = served(written)
     text = "cold hot cold sun hot rain"
     fates = {
-        name: [one["fate"] for one in client.post("/v1/explain", json={"text": text, "mechanism": name}).json()["tokens"]]
+        name: [
+            one["fate"] for one in client.post("/v1/explain", json={"text": text, "mechanism": name}).json()["tokens"]
+        ]
         for name in ("everyday", "noise")
     }
     assert fates["everyday"] == ["drawn"] * 6
