@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import typer
-
 from sfumato.cli.app import app
+from sfumato.cli.argument_help import command_of
 
 TARGET = Path(__file__).parent.parent / "docs" / "cli.md"
 _INTRODUCTION = """\
@@ -33,7 +32,7 @@ An error is one line on standard error, and never holds words of the input. An o
 
 def reference() -> str:
     """Return the page."""
-    return "\n".join((_INTRODUCTION, *_commands("sfumato", typer.main.get_command(app))))
+    return "\n".join((_INTRODUCTION, *_commands("sfumato", command_of(app))))
 
 
 def _commands(name: str, command: Any) -> Iterator[str]:
@@ -68,13 +67,13 @@ def _row(parameter: Any) -> str:
     if parameter.param_type_name == "argument":
         shown, kind = f"`{_placeholder(parameter)}`", ""
     else:
-        shown = ", ".join(f"`{name}`" for name in parameter.opts)
+        shown = ", ".join(f"`{name}`" for name in (*parameter.opts, *parameter.secondary_opts))
         kind = "" if parameter.is_flag else f"`{parameter.metavar}`"
     text = (parameter.help or "").replace("|", "\\|")
     default = parameter.default
     if parameter.required:
         text += " Required."
-    elif default is not None and default is not False and default != ():
+    elif default is not False and default not in (None, (), ""):
         text += f" Default: `{default}`."
     return f"| {shown} | {kind} | {text} |"
 

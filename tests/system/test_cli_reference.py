@@ -19,3 +19,12 @@ def test_every_command_and_option_is_in_it() -> None:
     page = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
     for expected in ("## sfumato privatize", "## sfumato space get", "`--neighbour-loss`", "`--allow-unsound`"):
         assert expected in page
+
+
+def test_everything_that_can_be_given_is_described() -> None:
+    page = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    rows = [line for line in page.splitlines() if line.startswith("| `")]
+    assert len(rows) > 150
+    cells = [[cell.strip() for cell in row.strip("|").split(" | ", 2)] for row in rows]
+    assert [name for name, _, text in cells if not text or text.startswith(("Required.", "Default:"))] == []
+    assert [name for name, kind, _ in cells if kind == "`None`"] == []

@@ -36,6 +36,7 @@ from sfumato.cli import (
     train,
     verification,
 )
+from sfumato.cli.argument_help import command_of
 from sfumato.foundation.errors import SfumatoError
 
 USAGE, DEFECT, INTERRUPTED, BROKEN_PIPE, TERMINATED = 2, 70, 130, 141, 143
@@ -104,7 +105,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with _ended_by_exception():
             given = privatize.with_sample_count(sys.argv[1:] if arguments is None else arguments)
-            code = app(args=given, prog_name="sfumato", standalone_mode=False)
+            code = command_of(app)(args=given, prog_name="sfumato", standalone_mode=False)
             sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except BaseException as error:

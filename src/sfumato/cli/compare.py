@@ -35,8 +35,12 @@ def compare_command(
     space: shared.SpaceName = "default",
     space_words: shared.SpaceWords = None,
     allow_unsound: shared.AllowUnsound = False,
-    words: Annotated[int, typer.Option("--words", min=1, help="Over how many sampled words the figures are.")] = 200,
-    seed: Annotated[int | None, typer.Option("--seed", help="Repeatable and NOT SECURE: for experiments.")] = None,
+    words: Annotated[
+        int, typer.Option("--words", metavar="N", min=1, help="Over how many sampled words the figures are.")
+    ] = 200,
+    seed: Annotated[
+        int | None, typer.Option("--seed", metavar="N", help="Repeatable and NOT SECURE: for experiments.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Put a text through several mechanisms, with certified epsilon, P(unchanged) and expected distance."""
