@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -118,3 +119,17 @@ def client(service: RunningService, key: str | None = None) -> httpx.Client:
     """Return a client that knows nothing of the environment."""
     headers = {} if key is None else {"authorization": f"Bearer {key}"}
     return httpx.Client(base_url=service.url, headers=headers, timeout=30.0, trust_env=False)
+
+
+def taken(url: str, begin: bytes, at_most: int) -> int:
+    """Send something that never ends; return after how many bytes the service ended the connection."""
+    host, port = url.removeprefix("http://").split(":")
+    sent = 0
+    with socket.create_connection((host, int(port)), timeout=10) as connection:
+        connection.sendall(begin)
+        try:
+            while sent < at_most:
+                sent += connection.send(b"a" * 65_536)
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+    return sent

@@ -22,6 +22,8 @@ pytest.importorskip("torch", reason="the extra 'torch' is not installed")
 pytest.importorskip("fastapi", reason="the extra 'server' is not installed")
 pytest.importorskip("httpx", reason="the extra 'server' is not installed")
 
+from server_support import taken
+
 GOOD = ("wonderful", "warm", "moving", "brilliant", "excellent", "delightful")
 BAD = ("terrible", "dull", "boring", "awful", "poor", "worst")
 
@@ -229,6 +231,7 @@ def test_a_killed_server_loses_no_accepted_batch(tmp_path: Path) -> None:
             for sender in senders:
                 sender.start()
             assert enough.wait(60)
+            assert taken(url, b"GET /task HTTP/1.1\r\nx: ", 20_000_000) < 20_000_000  # a head does not fill the memory
             process.send_signal(signal.SIGKILL)
             killed.set()
             for sender in senders:

@@ -20,7 +20,7 @@ pytest.importorskip("sqlalchemy", reason="the extra 'ledger' is not installed")
 pytest.importorskip("httpx", reason="the extra 'server' is not installed")
 
 from chat_stand_in import chat_model
-from server_support import RunningService, client, running
+from server_support import RunningService, client, running, taken
 from service_support import Setup, raw, space_file, until, written
 
 
@@ -103,21 +103,7 @@ def _not_reading(service: RunningService) -> float:
 def _a_head_does_not_fill_the_memory(plain: Setup) -> None:
     trailers = b"POST /v1/x HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n0\r\nx: "
     for begin in (b"GET /health/live HTTP/1.1\r\nx: ", b"GET /", trailers):
-        assert _taken(plain.service, begin, at_most=20_000_000) < 20_000_000
-
-
-def _taken(service: RunningService, begin: bytes, at_most: int) -> int:
-    """Send something that never ends; return after how many bytes the service ended the connection."""
-    host, port = service.url.removeprefix("http://").split(":")
-    sent = 0
-    with socket.create_connection((host, int(port)), timeout=10) as connection:
-        connection.sendall(begin)
-        try:
-            while sent < at_most:
-                sent += connection.send(b"a" * 65_536)
-        except (BrokenPipeError, ConnectionResetError):
-            pass
-    return sent
+        assert taken(plain.service.url, begin, at_most=20_000_000) < 20_000_000
 
 
 def _an_answer_is_passed_on_as_it_comes(plain: Setup) -> None:

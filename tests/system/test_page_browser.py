@@ -195,6 +195,10 @@ def test_dark_mode(browser: Any, service: RunningService) -> None:
     dark.type(TEXT)
     assert dark.violations() == []
     image(dark, "page-dark")
+    for tab in ("compare", "audit", "budget"):
+        dark.page.click(f"#tab-{tab}")
+        assert dark.violations() == []
+    dark.page.click("#tab-try")
     dark.page.click("#theme")
     assert dark.page.evaluate(colour) == light
     dark.page.click("#theme")

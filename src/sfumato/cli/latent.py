@@ -24,6 +24,8 @@ app = typer.Typer(
 )
 _TASK, _BUDGET, _NETWORK = "The task", "Budget", "Network"
 
+_REQUEST_SECONDS = 120.0
+"""How long the head of a request may take to come; its body may take twice as long."""
 Url = Annotated[str, typer.Argument(metavar="URL", help="The server, such as http://127.0.0.1:8765.")]
 Allowed = Annotated[
     float, typer.Option("--epsilon", "-e", metavar="NUMBER", help="The most that one sentence may cost, checked here.")
@@ -89,7 +91,9 @@ def serve(
         float | None,
         typer.Option("--epsilon", "-e", metavar="NUMBER", help="For one sentence.", rich_help_panel=_TASK),
     ] = None,
-    delta: Annotated[float, typer.Option("--delta", metavar="NUMBER", rich_help_panel=_TASK)] = 1e-5,
+    delta: Annotated[
+        float, typer.Option("--delta", metavar="NUMBER", help="Where epsilon is counted.", rich_help_panel=_TASK)
+    ] = 1e-5,
     clip: Annotated[
         float | None,
         typer.Option("--clip", metavar="NUMBER", help="Clipping norm of a vector.", rich_help_panel=_TASK),
@@ -151,7 +155,9 @@ def serve(
     """
     from sfumato.latent.service.running import serve as run
     from sfumato.latent.service.trainer import TERMS, read_terms
+    from sfumato.server.extras import require_server_extra
 
+    require_server_extra()
     if not (folder / TERMS).exists():
         _prepare(
             folder, encoder, classes, epsilon, _PublicFiles(clip, clip_from, directions_from),
@@ -163,7 +169,12 @@ def serve(
         raise ParameterError("this folder holds a task already: leave its options out to go on, or name another folder")
     terms = read_terms(folder)
     typer.echo(terms.plan.guarantee.statement())
-    run(folder, host=host, port=port, token=_token(token_file), ready=lambda url: typer.echo(f"listening on {url}"))
+    from sfumato.server.protocol import punctual
+
+    run(
+        folder, host=host, port=port, token=_token(token_file), ready=lambda url: typer.echo(f"listening on {url}"),
+        http=punctual(_REQUEST_SECONDS),
+    )  # fmt: skip
 
 
 @app.command("train")

@@ -8,6 +8,7 @@ from importlib import resources
 from fastapi import APIRouter, Response
 from fastapi.responses import JSONResponse
 
+from sfumato.ledger import Ledger, LedgerError
 from sfumato.ledger.amounts import MEANINGS
 from sfumato.ledger.records import shown
 from sfumato.server import answers, schemas
@@ -16,7 +17,7 @@ from sfumato.server.catalogue import known
 from sfumato.server.metrics import CONTENT_TYPE
 from sfumato.server.problems import ProblemError
 from sfumato.server.settings import Settings
-from sfumato.server.state import Known, Shared, require_scope
+from sfumato.server.state import Known, Shared, State, require_scope
 
 router = APIRouter()
 
@@ -124,11 +125,26 @@ def ready(state: Shared) -> JSONResponse:
 
     if state.draining():
         raise ProblemError(503, "the service is ending")
-    now = time.monotonic()
-    if state.releases.ledger is not None and now > state.ledger_seen + _LEDGER_SEEN_SECONDS:
-        next(iter(state.releases.ledger.budgets()), None)
-        state.ledger_seen = now
+    if state.releases.ledger is not None and not _there(state, state.releases.ledger):
+        raise ProblemError(503, "the ledger is not available")
     return answers.json({"status": "ok", "version": __version__})
+
+
+def _there(state: State, ledger: Ledger) -> bool:
+    """Return whether the ledger answered when it was last looked at; one request at a time looks again, after a while.
+
+    One that is gone is waited for: requests that anybody may make must not take the threads of others with that.
+    """
+    if time.monotonic() > state.ledger_looked + _LEDGER_SEEN_SECONDS and state.looking.acquire(blocking=False):
+        try:
+            next(iter(ledger.budgets()), None)
+            state.ledger_there = True
+        except LedgerError:
+            state.ledger_there = False
+        finally:
+            state.ledger_looked = time.monotonic()
+            state.looking.release()
+    return state.ledger_there
 
 
 @router.get("/metrics", responses=problems(), response_class=Response, summary="Figures for Prometheus")

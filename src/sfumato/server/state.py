@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, cast
@@ -40,8 +41,12 @@ class State:
     draining: Callable[[], bool] = lambda: False
     audits: dict[Choice, Audit] = field(default_factory=dict)
     auditing: anyio.Lock = field(default_factory=anyio.Lock)
-    ledger_seen: float = -math.inf
-    """When the ledger was last there, by the monotonic clock."""
+    ledger_looked: float = -math.inf
+    """When the ledger was last looked at, by the monotonic clock."""
+    ledger_there: bool = False
+    """Whether it answered then."""
+    looking: threading.Lock = field(default_factory=threading.Lock)
+    """Held by whoever looks at the ledger."""
 
 
 def rates(settings: Settings) -> dict[str, float]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -165,6 +167,8 @@ def test_audits_are_made_once_and_one_at_a_time(
 
 def test_readiness_does_not_hammer_the_ledger(served: Served, written: dict[str, Any], tmp_path: Path) -> None:
     pytest.importorskip("sqlalchemy", reason="the extra 'ledger' is not installed")
+    from sfumato.ledger import LedgerError
+
     written["ledger"] = {"url": "budgets.db"}
     client = served(written)
     looked = []
@@ -173,6 +177,23 @@ def test_readiness_does_not_hammer_the_ledger(served: Served, written: dict[str,
     for _ in range(20):
         assert client.get("/health/ready").status_code == 200
     assert len(looked) <= 3  # twenty answers take far less than two seconds
+    # Nor does one that is gone hold up more than the request that looks.
+    client.service.ledger_looked = -math.inf
+    waiting, gone = threading.Event(), threading.Event()
+
+    def budgets(self: Any) -> Any:
+        waiting.set()
+        gone.wait(10)
+        raise LedgerError("gone")
+
+    client.service.releases._ledger = type("Gone", (), {"budgets": budgets})()
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(client.get, "/health/ready")
+        assert waiting.wait(10)
+        assert client.get("/health/ready").status_code == 200  # as it was when it was last looked at
+        gone.set()
+        assert first.result().status_code == 503
+    assert client.get("/health/ready").status_code == 503
     client.service.releases._ledger = ledger
 
 

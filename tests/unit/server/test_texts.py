@@ -159,7 +159,7 @@ def test_a_ledger_that_is_gone_stops_releases(served: Served, with_ledger: dict[
     client = served(with_ledger, raise_server_exceptions=False)
     assert client.get("/health/ready").status_code == 200
     client.service.releases.ledger.close()
-    client.service.ledger_seen = -math.inf  # else it was looked at within the last second
+    client.service.ledger_looked = -math.inf  # else it was looked at within the last second
     (tmp_path / "budgets.db").write_bytes(b"not a database" * 100)
     for rest in tmp_path.glob("budgets.db-*"):
         rest.unlink()

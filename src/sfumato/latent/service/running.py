@@ -8,6 +8,7 @@ import os
 import socket
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from sfumato.foundation.errors import ParameterError
 from sfumato.latent import extras
@@ -23,8 +24,11 @@ def serve(
     port: int = 0,
     token: str | None = None,
     ready: Callable[[str], None] = lambda url: None,
+    http: Any = "auto",
 ) -> None:
     """Serve the task of a folder; ``ready`` is told the address once requests are taken.
+
+    ``http`` is the protocol of connections; the command line gives one that ends those which do not come to the point.
 
     One process: it trains in one thread and takes vectors in others.  Beyond the loopback a token is asked for, and
     the connection is to be encrypted by a proxy in front.
@@ -48,6 +52,7 @@ def serve(
         create_app(trainer, token),
         log_level="critical",  # a traceback could hold a request's numbers
         access_log=False,
+        http=http,
         server_header=False,
         proxy_headers=False,
         ws="none",
