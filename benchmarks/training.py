@@ -4,7 +4,7 @@
     python benchmarks/training.py conll       # next-word prediction on CoNLL-2003
     python benchmarks/training.py ag          # topics of AG News
     python benchmarks/training.py canary      # exposure of inserted secrets
-    python benchmarks/training.py draw        # all plots, from the JSON files
+    python benchmarks/training.py draw        # tables and plots of docs/training.md, from the JSON files
 
 Every run is kept as soon as it is measured, so that an interrupted benchmark goes on where it was.
 """
@@ -25,14 +25,14 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parent))
 import training_data as data
+import training_page
 from setting import RESULTS, save
 from sfumato import Space
 from sfumato.audit.attacks.canary import all_strings, exposure, mean_without_leak
-from sfumato.experiments.estimates import estimate
 from sfumato.training import PublishedRates, Sentence, TrainingPlan, Vocabulary, moments_epsilon
 from sfumato.training.neural import comparison
 from sfumato.training.neural.batch import evaluate
-from sfumato.training.neural.comparison import CALIBRATED, Effort, Task
+from sfumato.training.neural.comparison import Effort, Task
 from sfumato.training.neural.exposure import DigitChances
 from sfumato.training.neural.lstm import LSTMConfig
 from sfumato.training.neural.settings import TrainSettings
@@ -237,71 +237,6 @@ def canary() -> None:
     kept("training_canary", runs, note)
 
 
-NAMES = {"uedp": "user and entity (sound)", "user": "user alone (DP-FedAvg)"}
-
-
-def summary(runs: dict[str, Any], figure: str = "figure") -> dict[tuple[str, float], dict[str, Any]]:
-    """Return mean and interval over the seeds of each method and epsilon."""
-    grouped: dict[tuple[str, float], list[float]] = {}
-    for one in runs.values():
-        grouped.setdefault((one["method"], one["epsilon"] or 0.0), []).append(one[figure])
-    return {label: estimate(values) for label, values in grouped.items()}
-
-
-def draw() -> None:
-    """Draw all plots from the JSON files."""
-    import matplotlib
-
-    matplotlib.use("svg")
-    import matplotlib.pyplot as plt
-
-    matplotlib.rcParams.update({"svg.hashsalt": "sfumato", "font.size": 9})
-    images = Path(__file__).resolve().parents[1] / "docs" / "images"
-    for name, title in (("training_conll", "Next word, CoNLL-2003"), ("training_ag", "Topics, AG News")):
-        path = RESULTS / f"{name}.json"
-        if not path.exists():
-            continue
-        found = json.loads(path.read_text())
-        means = summary(found["runs"])
-        chart, axes = plt.subplots(figsize=(6.4, 3.8), constrained_layout=True)
-        for method in CALIBRATED:
-            points = sorted((epsilon, one) for (label, epsilon), one in means.items() if label == method)
-            x, y = [p[0] for p in points], [p[1]["mean"] for p in points]
-            reach = [[p[1]["mean"] - (p[1]["low"] or p[1]["mean"]) for p in points]] * 2
-            axes.errorbar(x, y, yerr=reach, marker="o", capsize=3, label=NAMES[method])
-        others = [(label, one) for (label, _), one in means.items() if label not in CALIBRATED]
-        for place, (label, one) in enumerate(others):
-            axes.axhline(one["mean"], linestyle="--", linewidth=1, color=f"C{place + 2}", label=label)
-        axes.axhline(found["start"], linestyle=":", color="black", label="public start")
-        axes.set_xscale("log", base=2)
-        axes.set_xticks(EPSILONS, [f"{epsilon:g}" for epsilon in EPSILONS])
-        if found["measure"] == "perplexity":
-            axes.set_yscale("log")
-        axes.set(xlabel="epsilon (delta 1e-5)", ylabel=f"held-out {found['measure']}", title=title)
-        axes.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5))
-        chart.savefig(images / f"{name}.svg", metadata={"Date": None})
-        plt.close(chart)
-    _draw_canary(plt, images)
-
-
-def _draw_canary(plt: Any, images: Path) -> None:
-    path = RESULTS / "training_canary.json"
-    if not path.exists():
-        return
-    found = json.loads(path.read_text())
-    means = summary(found["runs"])
-    chart, axes = plt.subplots(figsize=(6.4, 3.2), constrained_layout=True)
-    names = [f"{method}, epsilon {epsilon:g}" if epsilon else method for method, epsilon in means]
-    reach = [[one["mean"] - (one["low"] or one["mean"]) for one in means.values()]] * 2
-    axes.barh(names, [one["mean"] for one in means.values()], xerr=reach, capsize=3, color="#7a9cc6")
-    axes.axvline(found["no_leak"], linestyle="--", color="black", label=f"no leak: {found['no_leak']:.4f}")
-    axes.invert_yaxis()
-    axes.set(xlabel="mean exposure of the inserted secrets (bits)", title="What a canary betrays")
-    axes.legend(fontsize=8)
-    chart.savefig(images / "training_canary.svg", metadata={"Date": None})
-    plt.close(chart)
-
-
 def main(arguments: list[str]) -> None:
     """Run what is named."""
     torch.set_num_threads(1)
@@ -315,7 +250,7 @@ def main(arguments: list[str]) -> None:
         elif what == "canary":
             canary()
         elif what == "draw":
-            draw()
+            training_page.write()
 
 
 if __name__ == "__main__":

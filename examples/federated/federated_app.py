@@ -2,7 +2,7 @@
 
 Every client reads a file of its own, ``client-<number>.csv`` with the columns ``text`` and ``user``, from the folder in
 its node's configuration; the server knows the public plan and writes ``model.safetensors`` with its guarantee into the
-folder of the run's configuration.  docs/training/federated.md shows how to start it.
+folder of the run's configuration.  docs/training.md shows how to start it.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ def part(context: Context) -> ClientPart:
 
 def strategy(context: Context) -> PrivateStrategy:
     """Return the server's half: it adds the noise."""
-    return PrivateStrategy(model(), PLAN, SETTINGS, clients=CLIENTS)
+    timeout = float(str(context.run_config.get("timeout", 120.0)))
+    return PrivateStrategy(model(), PLAN, SETTINGS, clients=CLIENTS, timeout=timeout)
 
 
 def done(finished: PrivateStrategy, context: Context) -> None:
@@ -75,4 +76,4 @@ def done(finished: PrivateStrategy, context: Context) -> None:
 
 
 client = client_app(part)
-server = server_app(strategy, done, timeout=120.0)
+server = server_app(strategy, done)

@@ -22,6 +22,8 @@ pytest.importorskip("torch", reason="the extra 'training' is not installed")
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "federated"
 TOOLS = Path(sys.executable).parent
+TIMEOUT = 40.0
+"""Seconds until a client that died is given up; the others reply in a few."""
 
 
 def environment(folder: Path) -> dict[str, str]:
@@ -31,7 +33,6 @@ def environment(folder: Path) -> dict[str, str]:
         "FLWR_HOME": str(folder / "flower"),
         "FLWR_TELEMETRY_ENABLED": "0",
         "RAY_USAGE_STATS_ENABLED": "0",
-        "PYTHONPATH": str(folder / "app"),
         "PATH": f"{TOOLS}{os.pathsep}{os.environ['PATH']}",
     }
 
@@ -49,41 +50,81 @@ def note(folder: Path) -> dict[str, Any]:
     return read_note(folder / "model.safetensors")
 
 
-SIMULATION = """
-import federated_app as app
-from flwr.simulation import run_simulation
-from flwr.app import Context
-import sys
-folder = sys.argv[1]
+SENDS_NAN = """
+
+import numpy as np
+from flwr.app import Array, ArrayRecord, RecordDict
+from sfumato.training.federated import client as half
+
+_honest_part, _honest_answer = part, half.answer
+
 
 def part(context):
-    context.node_config["folder"] = folder
-    return app.part(context)
+    made = _honest_part(context)
+    object.__setattr__(made, "lies", int(context.node_config["partition-id"]) == 2)
+    half.answer = answer
+    return made
 
-def done(strategy, context):
-    context.run_config["folder"] = folder
-    app.done(strategy, context)
 
-if __name__ == "__main__":
-    resources = {"client_resources": {"num_cpus": 1, "num_gpus": 0.0}, "init_args": {"num_cpus": 1, "include_dashboard": False}}
-    run_simulation(app.server_app(app.strategy, done), app.client_app(part), app.CLIENTS, backend_config=resources)
+def answer(asked, content):
+    found = _honest_answer(asked, content)
+    if not asked.lies or int(content[half.STEP]["step"]) != 1:
+        return found
+    return RecordDict({half.SUM: ArrayRecord({n: Array(a.numpy() * np.nan) for n, a in found[half.SUM].items()})})
+
+
+client = client_app(part)
+"""
+
+DIES = """
+
+import os
+import signal
+from sfumato.training.federated import client as half
+
+_honest_part, _honest_answer = part, half.answer
+
+
+def part(context):
+    dying = int(context.node_config["partition-id"]) == 1
+
+    def answer(asked, content):
+        if dying and int(content[half.STEP]["step"]) == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return _honest_answer(asked, content)
+
+    half.answer = answer
+    return _honest_part(context)
+
+
+client = client_app(part)
 """
 
 
-def test_the_example_runs_in_the_simulation_engine(tmp_path: Path) -> None:
+def spoilt(folder: Path, how: str) -> None:
+    """Change the app so that one of its clients does not do what it should."""
+    path = folder / "app" / "federated_app.py"
+    path.write_text(path.read_text() + how)
+
+
+def test_the_example_runs_in_the_simulation_engine_with_a_client_that_sends_nan(tmp_path: Path) -> None:
     if importlib.util.find_spec("ray") is None:
         pytest.skip("Flower's simulation needs ray, which has no build for this Python")
     prepared(tmp_path, (0, 1, 2))
-    script = tmp_path / "simulate.py"
-    script.write_text(SIMULATION)
+    spoilt(tmp_path, SENDS_NAN)
     done = subprocess.run(
-        [sys.executable, script, tmp_path], env=environment(tmp_path), capture_output=True, text=True, timeout=240
-    )
+        [sys.executable, tmp_path / "app" / "simulate.py", tmp_path],
+        env=environment(tmp_path), capture_output=True, text=True, timeout=240,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
     found = note(tmp_path)
-    assert found["used"] == [3, 3]
-    assert found["guarantee"].sound
+    assert found["used"] == [3, 2], "client 2 sends NaN in the second step"
+    assert found["guarantee"] == found["plan"].guarantee()
     assert found["guarantee"].secure
+    from sfumato.training.neural.files import load_model
+
+    weights = load_model(tmp_path / "model.safetensors").model.parameters()
+    assert all(bool(one.isfinite().all()) for one in weights)
 
 
 @contextlib.contextmanager
@@ -126,9 +167,10 @@ def answers(port: int) -> bool:
     return False
 
 
-def test_a_server_and_clients_in_processes_of_their_own_one_of_which_fails(tmp_path: Path) -> None:
-    """Client 2 has no sentences and fails in every step: the run ends, with the guarantee of its plan."""
+def test_a_server_and_clients_in_processes_of_their_own_two_of_which_fail(tmp_path: Path) -> None:
+    """Client 2 has no sentences and fails, client 1 dies in the second step: the run ends, its guarantee that of the plan."""
     prepared(tmp_path, (0, 1))
+    spoilt(tmp_path, DIES)
     link, *nodes = free_ports(4)
     (tmp_path / "flower").mkdir()
     (tmp_path / "flower" / "config.toml").write_text(
@@ -147,13 +189,13 @@ def test_a_server_and_clients_in_processes_of_their_own_one_of_which_fails(tmp_p
                 )
             )  # fmt: skip
         started = subprocess.run(
-            ["flwr", "run", "app", "here", "--run-config", f'folder="{tmp_path}"'],
+            ["flwr", "run", "app", "here", "--run-config", f'folder="{tmp_path}" timeout={TIMEOUT}'],
             env=environment(tmp_path), cwd=tmp_path, capture_output=True, text=True, timeout=120,
         )  # fmt: skip
         assert started.returncode == 0, started.stdout + started.stderr
         assert waited((tmp_path / "model.safetensors").exists, 180), (tmp_path / "server.log").read_text()[-2000:]
     found = note(tmp_path)
-    assert found["used"] == [2, 2]
-    assert found["left_out"] == [1, 1]
+    assert found["used"] == [2, 1]
+    assert found["left_out"] == [1, 2]
     assert found["plan"].steps == 2
-    assert found["guarantee"].sound
+    assert found["guarantee"] == found["plan"].guarantee()

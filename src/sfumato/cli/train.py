@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from sfumato.cli.training_run import Prepared
     from sfumato.training.neural.trainer import Progress, Trainer
 
-_COLUMNS = ("step", "steps", "epsilon", "held_out", "seconds")
+_COLUMNS = ("step", "steps", "epsilon", "held_out")
 
 
 def train(
     plan: Annotated[Path, typer.Argument(metavar="PLAN.toml", exists=True, dir_okay=False, help="The plan.")],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the guarantee and train nothing.")] = False,
     seed: Annotated[
-        int | None, typer.Option("--seed", help="Repeatable and NOT secure; for experiments only.", min=0)
+        int | None, typer.Option("--seed", metavar="N", help="Repeatable and NOT secure; for experiments only.", min=0)
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,

@@ -197,8 +197,11 @@ class TrainingPlan(_Accounted):
 
     @property
     def group(self) -> int:
-        """How many sentences one user and one entity have together, at most."""
-        return min(self.per_user + self.per_entity, self.slots)
+        """How many sentences one user and one entity have together, at most.
+
+        The number of slots would bound it too, but federated clients cannot see that all together keep to it.
+        """
+        return self.per_user + self.per_entity
 
     @property
     def denominator(self) -> float:

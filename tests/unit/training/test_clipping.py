@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch", reason="the extra 'training' is not install
 
 from sfumato.foundation.errors import ParameterError  # noqa: E402
 from sfumato.training.neural.batch import Batch, TextModel  # noqa: E402
-from sfumato.training.neural.clipping import clipped_sum, trained  # noqa: E402
+from sfumato.training.neural.clipping import clipped_sum, require_true_record, trained  # noqa: E402
 from sfumato.training.neural.lstm import LSTMConfig, LSTMModel  # noqa: E402
 
 DROPOUTS = ("dropout_output", "dropout_hidden", "dropout_input", "dropout_words", "dropout_weights")
@@ -101,6 +101,38 @@ def test_an_unknown_layer_is_taken_one_sentence_at_a_time() -> None:
     assert clipped_sum(Odd(), rows, math.inf)[0].tolist() == [16.0, 16.0]
     with pytest.raises(ParameterError, match="Odd"):
         clipped_sum(Odd(), rows, 1.0, engine="recorded")
+
+
+class PlacesFirst(TextModel):
+    """A model that lets its layer run over places first, and whose losses are still of one sentence each."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(4)
+        self.words = torch.nn.Embedding(30, 4)
+        self.layer = torch.nn.Linear(4, 4)
+
+    def losses(self, batch: Batch) -> torch.Tensor:
+        return torch.tanh(self.layer(self.words(batch.ids).transpose(0, 1))).pow(2).sum(dim=(0, 2))
+
+
+def test_a_layer_that_mixes_up_sentences_and_places_is_noticed_before_the_first_step() -> None:
+    model, square = PlacesFirst(), batch(3, 3)
+    mixed = clipped_sum(model, square, 1.0, engine="recorded")
+    right = clipped_sum(model, square, 1.0, engine="single")
+    assert not torch.allclose(mixed[1], right[1], atol=1e-2), "as many sentences as places: the sizes tell nothing"
+    with pytest.raises(ParameterError, match="does not keep the sentences apart"):
+        require_true_record(model, square, "auto")
+    require_true_record(model, square, "single")
+    with pytest.raises(ParameterError, match="all sentences at once"):
+        clipped_sum(model, batch(4, 3), 1.0, engine="recorded")
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_layers_that_keep_sentences_apart_pass(name: str) -> None:
+    model = MODELS[name]()
+    require_true_record(model, batch(), "auto")
+    assert model.training
 
 
 def test_a_gradient_that_is_not_finite_counts_as_zero() -> None:

@@ -13,10 +13,11 @@ from flwr.clientapp import ClientApp
 from sfumato.foundation.errors import ParameterError
 from sfumato.foundation.randomness import RunKey
 from sfumato.training.neural.batch import TextModel
-from sfumato.training.neural.clipping import trained
+from sfumato.training.neural.clipping import require_true_record, trained
 from sfumato.training.neural.contribution import contribution
 from sfumato.training.neural.data import TrainingData
 from sfumato.training.neural.settings import TrainSettings
+from sfumato.training.plan import TrainingPlan
 from sfumato.training.plans import AnyPlan
 
 ARRAYS, STEP, SUM = "arrays", "step", "sum"
@@ -33,8 +34,10 @@ class ClientPart:
     key: RunKey
 
     def __post_init__(self) -> None:
-        """Check that the sentences are within the plan's limits."""
+        """Check that the sentences are within the plan's limits, and that their gradients can be told apart."""
         self.data.require_fits(self.plan, part=True)
+        if isinstance(self.plan, TrainingPlan):
+            require_true_record(self.model, self.data.batch, self.settings.engine)
 
 
 def client_app(make: Callable[[Context], ClientPart]) -> ClientApp:

@@ -52,14 +52,18 @@ class PrivateStrategy(Strategy):
         *,
         clients: int,
         patience: float = 60.0,
+        timeout: float = 600.0,
     ) -> None:
-        gather(lambda: require_count(clients=clients), lambda: require_positive(patience=patience))
+        gather(lambda: require_count(clients=clients), lambda: require_positive(patience=patience, timeout=timeout))
         self.model = model
         self.plan = plan
         self.settings = settings or TrainSettings()
         self.key = key or RunKey.generate()
         self.clients = clients
         self.patience = patience
+        """Seconds to wait for all clients before the first step."""
+        self.timeout = timeout
+        """Seconds to wait for the replies of a step; a client that has not replied by then counts as zero."""
         self.rounds = Rounds()
         self.step = 0
         self.optimizer = self.settings.make(trained(model))
@@ -143,17 +147,20 @@ class PrivateStrategy(Strategy):
         """Say nothing: the plan says it all."""
 
 
-def run_rounds(grid: Grid, strategy: PrivateStrategy, *, timeout: float = 600.0) -> None:
-    """Do all steps of the plan; a client that has not replied after ``timeout`` seconds counts as zero."""
-    strategy.start(grid=grid, initial_arrays=arrays_of(strategy.model), num_rounds=strategy.plan.steps, timeout=timeout)
+def run_rounds(grid: Grid, strategy: PrivateStrategy) -> None:
+    """Do all steps of the plan."""
+    strategy.start(
+        grid=grid,
+        initial_arrays=arrays_of(strategy.model),
+        num_rounds=strategy.plan.steps,
+        timeout=strategy.timeout,
+    )
     strategy.model.eval()
 
 
 def server_app(
     make: Callable[[Context], PrivateStrategy],
     done: Callable[[PrivateStrategy, Context], None],
-    *,
-    timeout: float = 600.0,
 ) -> ServerApp:
     """Return the Flower server; ``done`` is called with the strategy after the last step, to save the model."""
     app = ServerApp()
@@ -161,7 +168,7 @@ def server_app(
     @app.main()
     def main(grid: Grid, context: Context) -> None:
         strategy = make(context)
-        run_rounds(grid, strategy, timeout=timeout)
+        run_rounds(grid, strategy)
         done(strategy, context)
 
     return app

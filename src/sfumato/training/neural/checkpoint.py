@@ -122,6 +122,7 @@ def _digest(trainer: Trainer) -> str:
     for values in (batch.ids, batch.labels, torch.from_numpy(trainer.data.users)):
         code.update(b"\0" if values is None else values.contiguous().numpy().tobytes())
     code.update(json.dumps([list(one) for one in trainer.data.entities]).encode())
-    shapes = [[name, list(value.shape)] for name, value in trainer.model.named_parameters()]
-    code.update(json.dumps(shapes).encode())
+    shapes = [[name, list(value.shape), value.requires_grad] for name, value in trainer.model.named_parameters()]
+    # The printed form of a model holds its layers' settings, such as dropouts.
+    code.update(json.dumps([shapes, str(trainer.model)]).encode())
     return code.hexdigest()

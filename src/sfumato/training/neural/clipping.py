@@ -28,6 +28,8 @@ _ROUNDING = 4e-6
 """Relative to a norm in which nothing cancels: some tens of roundings in single precision."""
 _GREATEST = 2**26
 """Numbers that may be written out at once for per-sentence gradients."""
+_TRIAL = 1e-6
+"""Clipping norm of the trial of a model's layers."""
 
 
 def trained(model: nn.Module) -> list[nn.Parameter]:
@@ -47,10 +49,7 @@ def clipped_sum(model: TextModel, batch: Batch, clip: float, *, engine: str = "a
         raise ParameterError("the model has no parameter to train")
     if any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in model.modules()):
         raise ParameterError("batch normalisation mixes sentences, so that no gradient belongs to one; use layer norms")
-    unknown = _unknown(model)
-    if engine == "recorded" and unknown:
-        raise ParameterError(f"layers of these kinds cannot be recorded: {', '.join(unknown)}; use engine='single'")
-    recorded = engine == "recorded" or (engine == "auto" and not unknown)
+    recorded = _is_recorded(model, engine)
     total = [torch.zeros_like(parameter) for parameter in parameters]
     for piece in batch.chunks(chunk if recorded else 1):
         if recorded:
@@ -59,6 +58,33 @@ def clipped_sum(model: TextModel, batch: Batch, clip: float, *, engine: str = "a
         else:
             _add_single(model, piece, clip, parameters, total)
     return total
+
+
+def _is_recorded(model: nn.Module, engine: str) -> bool:
+    unknown = _unknown(model)
+    if engine == "recorded" and unknown:
+        raise ParameterError(f"layers of these kinds cannot be recorded: {', '.join(unknown)}; use engine='single'")
+    return engine == "recorded" or (engine == "auto" and not unknown)
+
+
+def require_true_record(model: TextModel, batch: Batch, engine: str) -> None:
+    """Raise where recording takes the gradient of one sentence for that of another.
+
+    A layer whose first dimension is not that of the sentences is noticed by its size, unless there are as many sentences
+    as places.  So three made-up sentences of three words each are tried; nothing of ``batch`` but its form is used.
+    """
+    if not _is_recorded(model, engine):
+        return
+    labels = None if batch.labels is None else torch.zeros(3, dtype=torch.int64)
+    rows = Batch(torch.tensor([[1, 2, 3], [1, 1, 2], [3, 3, 3]]), labels, batch.pad)
+    was_training = model.training
+    model.eval()
+    # So small a norm makes all three equally long, and the sum depends on which gradient is whose.
+    ways = [clipped_sum(model, rows, _TRIAL, engine=way) for way in ("recorded", "single")]
+    model.train(was_training)
+    apart = math.sqrt(sum(float((a - b).double().pow(2).sum()) for a, b in zip(*ways, strict=True)))
+    if apart > 0.1 * _TRIAL:
+        raise ParameterError("a layer does not keep the sentences apart in its first dimension; use engine='single'")
 
 
 def _scales(norms: Tensor, clip: float, words: Tensor) -> Tensor:

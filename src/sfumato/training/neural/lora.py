@@ -31,6 +31,10 @@ class Adapted(nn.Module):
         nn.init.kaiming_uniform_(self.down.weight, a=math.sqrt(5))
         nn.init.zeros_(self.up.weight)
 
+    def extra_repr(self) -> str:
+        """Return the weight of the adapter."""
+        return f"scale={self.scale:g}"
+
     def forward(self, inputs: Tensor) -> Tensor:
         """Apply both."""
         return self.layer(inputs) + self.scale * self.up(self.down(inputs))  # type: ignore[no-any-return]
@@ -39,14 +43,14 @@ class Adapted(nn.Module):
 def add_adapters(
     model: nn.Module,
     *,
-    names: Collection[str] = ("q_proj", "v_proj", "c_attn"),
+    names: Collection[str] = ("q_proj", "v_proj", "c_attn", "query", "value"),
     rank: int = 4,
     alpha: float = 8.0,
     seed: int = 0,
 ) -> int:
     """Freeze the model and put adapters beside the layers with these names; return how many.
 
-    The default names are those of the attention of Llama, SmolLM2 and GPT-2.
+    The default names are those of the attention of Llama, SmolLM2, GPT-2 and BERT.
     """
     gather(lambda: require_count(rank=rank), lambda: require_positive(alpha=alpha))
     found = [

@@ -126,6 +126,10 @@ class LSTMModel(TextModel):
         if config.freeze_embedding:
             self.embedding.weight.requires_grad_(False)
 
+    def extra_repr(self) -> str:
+        """Return the configuration."""
+        return str(self.config)
+
     def prepare(self) -> None:
         """Draw the dropped recurrent weights of a step."""
         share = self.config.dropout_weights if self.training else 0.0

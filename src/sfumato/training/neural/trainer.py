@@ -6,7 +6,6 @@ computed from the noisy sum.  How many sentences took part, their losses and the
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -21,16 +20,20 @@ from sfumato.foundation.guarantee import Guarantee
 from sfumato.foundation.randomness import RunKey
 from sfumato.training import randomness
 from sfumato.training.neural.batch import Batch, TextModel, evaluate
-from sfumato.training.neural.clipping import trained
+from sfumato.training.neural.clipping import require_true_record, trained
 from sfumato.training.neural.contribution import contribution
 from sfumato.training.neural.data import TrainingData
 from sfumato.training.neural.settings import TrainSettings
+from sfumato.training.plan import TrainingPlan
 from sfumato.training.plans import AnyPlan
 
 
 @dataclass(frozen=True)
 class Progress:
-    """What may be said after a step; none of it is private."""
+    """What may be said after a step; none of it is private.
+
+    How long a step took is left out: it tells how many sentences took part, and how long they were.
+    """
 
     step: int
     steps: int
@@ -38,7 +41,6 @@ class Progress:
     """Spent so far."""
     held_out: float | None
     """Perplexity or share of errors on the held-out sentences."""
-    seconds: float
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data."""
@@ -72,10 +74,12 @@ class Trainer:
         key: RunKey | None = None,
     ) -> None:
         data.require_fits(plan)
+        self.settings = settings or TrainSettings()
+        if isinstance(plan, TrainingPlan):
+            require_true_record(model, data.batch, self.settings.engine)
         self.model = model
         self.data = data
         self.plan = plan
-        self.settings = settings or TrainSettings()
         self.key = key or RunKey.generate()
         self.optimizer = self.settings.make(trained(model))
         self.step = 0
@@ -112,7 +116,7 @@ class Trainer:
         from sfumato.training.neural.checkpoint import keep
 
         require_count(every=every)
-        begin, seen = time.monotonic(), []
+        seen: list[Progress] = []
         while self.step < self.plan.steps:
             if checkpoint is not None and self.step == 0:
                 keep(self, checkpoint)
@@ -121,7 +125,7 @@ class Trainer:
                 continue
             figure = None if held_out is None else evaluate(self.model, held_out)
             epsilon = self.plan.epsilon(self.step)
-            seen.append(Progress(self.step, self.plan.steps, epsilon, figure, time.monotonic() - begin))
+            seen.append(Progress(self.step, self.plan.steps, epsilon, figure))
             if watch is not None:
                 watch(seen[-1])
             if checkpoint is not None:
