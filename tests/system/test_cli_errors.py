@@ -114,6 +114,8 @@ def test_missing_files(program: Program, tmp_path: Path, tiny_space: Path) -> No
         (("--option", "threads=-2"), "threads must be a whole number"),
         (("--option", "row_memory=0"), "row_memory must be a whole number"),
         (("--digits", "0"), "digits must be greater than 0"),
+        (("--workers", "0"), "workers must be a whole number"),
+        (("--workers", "100000"), "workers must be at most"),
         (("--public-length", "1000000000"), "public_length must be a whole number of words, 1 to 100,000"),
     ],
 )

@@ -6,6 +6,7 @@ protected words the longest has (their positions are public), and the digest of 
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -45,7 +46,7 @@ def guarantee_record(
         "settings": {
             "mechanism": request.mechanism,
             "tuning": {"requested": request.tuning, "used": used_tuning(compiled)},
-            "options": {name: value for name, value in request.extra_options().items() if name != "tuning"},
+            "options": {name: _shown(value) for name, value in request.extra_options().items() if name != "tuning"},
             "epsilon": compiled.epsilon,
             "neighbour_loss": compiled.neighbour_loss,
             **({} if compiled.attacker is None else {"attacker": compiled.attacker.to_json()}),
@@ -72,6 +73,16 @@ def used_tuning(compiled: Compiled) -> str | None:
     """Return the tuning that was found, for mechanisms that have one."""
     tuned = getattr(compiled.mechanism, "tuned", None)
     return None if tuned is None else str(tuned.tuning)
+
+
+def _shown(value: Any) -> Any:
+    """Return an option as it is, or how many words a public list has and which, by their digest."""
+    if not isinstance(value, list):
+        return value
+    return {
+        "words": len(value),
+        "sha256": hashlib.sha256("\n".join(value).encode("utf-8", "surrogatepass")).hexdigest(),
+    }
 
 
 def _metric_settings(guarantee: Guarantee) -> dict[str, Any]:

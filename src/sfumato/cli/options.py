@@ -131,7 +131,7 @@ MechanismOption = Annotated[
     typer.Option(
         "--option",
         metavar="KEY=VALUE",
-        help="A further option of the mechanism; may be repeated.",
+        help="A further option of the mechanism; may be repeated. A list of words is a public FILE with one on each line.",
         rich_help_panel=_MECHANISM,
     ),
 ]

@@ -26,7 +26,7 @@ def policy_of(protect: Sequence[str], keep: Path | None, stop_words: Sequence[st
     [False, True]
     """
     protected = reduce(or_, [_protecting(one) for one in protect]) if protect else policies.everything()
-    kept = [] if keep is None else [policies.keep_words(_words(keep))]
+    kept = [] if keep is None else [policies.keep_words(public_words(keep))]
     if stop_words:
         kept.append(policies.stop_words(*stop_words))
     return reduce(and_, kept, protected)
@@ -38,7 +38,7 @@ def _protecting(given: str) -> Policy:
         "everything": (False, lambda _: policies.everything()),
         "numbers": (False, lambda _: policies.numbers()),
         "identifiers": (False, lambda _: policies.identifiers()),
-        "words": (True, lambda file: policies.protect_words(_words(Path(file)))),
+        "words": (True, lambda file: policies.protect_words(public_words(Path(file)))),
         "pattern": (True, _pattern),
         "entities": (True, _entities),
         "presidio": (False, lambda entities: policies.presidio(entities.split("+") if entities else None)),
@@ -65,6 +65,7 @@ def _entities(rest: str) -> Policy:
     return policies.named_entities(pipeline, categories.split("+") if categories else None)
 
 
-def _words(path: Path) -> list[str]:
+def public_words(path: Path) -> list[str]:
+    """Return the words of a public list, one on each line."""
     with path.open("rb") as stream:
         return [word for word in (line.strip() for line in TextLines(stream)) if word]

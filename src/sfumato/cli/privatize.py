@@ -30,10 +30,13 @@ from sfumato.scale import FORMATS, ReadOptions, checked_target, format_of
 from sfumato.scale.compression import compression_of
 from sfumato.scale.formats import require_no_foreign_name
 from sfumato.scale.inputs import inputs_of, several
+from sfumato.space.metric import available_threads
 
 PIPE = "-"
 _FILE = "Files"
 _SAMPLES = 3
+MOST_WORKERS = 16
+"""On any machine; each takes a process, whatever the number of processors."""
 _GUARANTEE = ".guarantee.json"
 
 
@@ -49,6 +52,14 @@ def with_sample_count(arguments: Sequence[str]) -> list[str]:
         if argument == "--show-samples" and not following.isdecimal():
             given.append(str(_SAMPLES))
     return given
+
+
+def require_workers(workers: int) -> None:
+    """Workers are a whole number of processes that this machine can run."""
+    require_count(workers=workers)
+    most = max(MOST_WORKERS, 4 * available_threads())
+    if workers > most:
+        raise ParameterError(f"workers must be at most {most} here; more than there are processors save no time")
 
 
 def privatize(
@@ -199,7 +210,7 @@ def privatize(
         lambda: require_one_of(tuple(Consistency), consistency=consistency),
         lambda: require_public_length(public_length),
         lambda: require_epsilon(digits=digit_epsilon) if digit_epsilon is not None else None,
-        lambda: require_count(workers=workers),
+        lambda: require_workers(workers),
     )
     by_digit = None if digit_epsilon is None else digits(epsilon=digit_epsilon)
     random_identifiers = None if identifiers is None else IdentifierReplacer(form=identifiers)

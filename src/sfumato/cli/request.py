@@ -10,7 +10,7 @@ from typing import Any
 from sfumato.accounting.neighbour_loss import DEFAULT_NEIGHBOUR_LOSS, epsilon_for_neighbour_loss
 from sfumato.audit.attacker_success import AttackerSuccess
 from sfumato.cli.attacker import calibrate_to_attacker, require_calibratable
-from sfumato.cli.policies import policy_of
+from sfumato.cli.policies import policy_of, public_words
 from sfumato.cli.progress import CompileProgress
 from sfumato.foundation.checks import require_epsilon, require_positive
 from sfumato.foundation.errors import ParameterError, UnsoundError
@@ -19,8 +19,8 @@ from sfumato.mechanism.base import Mechanism
 from sfumato.policy import Policy
 from sfumato.space import Space
 
-_NOT_FROM_TEXT = ("inputs", "outputs", "tick", "say")
-"""Options that are word lists or functions."""
+_NOT_FROM_TEXT = ("tick", "say")
+"""Options that are functions."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class MechanismRequest:
         return entry(self.mechanism)
 
     def extra_options(self) -> dict[str, Any]:
-        """Return ``--tuning`` and every ``--option`` as values of their types."""
+        """Return ``--tuning`` and every ``--option`` as values of their types; a list of words is read from its file."""
         if self.artifact is not None:
             from sfumato.cli.artifact import options_of
 
@@ -180,7 +180,7 @@ def _option_types(known: Entry) -> dict[str, type]:
     for name, default in known.options.items():
         if default is None or default is inspect.Parameter.empty:
             written = str(annotations.get(name, "str")).split("|")[0].strip()
-            types[name] = {"float": float, "int": int, "bool": bool}.get(written, str)
+            types[name] = {"float": float, "int": int, "bool": bool, "Sequence[str]": list}.get(written, str)
         else:
             types[name] = type(default)
     return types
@@ -188,6 +188,8 @@ def _option_types(known: Entry) -> dict[str, type]:
 
 def _parsed(name: str, value: str, kind: type) -> Any:
     value = value.strip()
+    if kind is list:
+        return public_words(Path(value))
     if kind is bool:
         if value.lower() not in ("true", "false"):
             raise ParameterError(f"option {name} must be true or false")

@@ -44,13 +44,29 @@ def test_options_get_the_type_of_their_default_or_annotation() -> None:
         (("gamma=far",), "option gamma must be a number"),
         (("row_memory=1.5",), "option row_memory must be a whole number"),
         (("radius=1",), "tem has no option radius; its options are beta, epsilon, gamma"),
-        (("inputs=a",), "cannot be given on the command line"),
+        (("say=a",), "cannot be given on the command line"),
         (("beta=0.1", "beta=0.2"), "given twice"),
     ],
 )
 def test_options_that_do_not_fit_are_refused_at_once(options: tuple[str, ...], message: str) -> None:
     with pytest.raises(ParameterError, match=message):
         MechanismRequest(options=options)
+
+
+def test_lists_of_words_are_read_from_files(tmp_path: Path, space_file: Path) -> None:
+    listed = tmp_path / "protected.txt"
+    listed.write_text("warm\n\nhot\n", encoding="utf-8")
+    options = (f"protected={listed}", "p=0.5")
+    request = MechanismRequest(mechanism="santext-plus", epsilon=1.0, space=str(space_file), options=options)
+    assert request.extra_options() == {"protected": ["warm", "hot"], "p": 0.5}
+    compiled = request.compile(CompileProgress())
+    assert isinstance(compiled.mechanism, TableMechanism)
+    assert compiled.mechanism.outputs.tolist() == [3, 4]
+    request = MechanismRequest(epsilon=1.0, space=str(space_file), options=(f"outputs={listed}",))
+    assert isinstance(mechanism := request.compile(CompileProgress()).mechanism, TableMechanism)
+    assert mechanism.outputs.tolist() == [3, 4]
+    with pytest.raises(FileNotFoundError):
+        MechanismRequest(options=("inputs=nowhere.txt",))
 
 
 @pytest.mark.parametrize("epsilon", [0.0, -1.0, math.nan, math.inf, 1e9])
