@@ -51,6 +51,13 @@ def test_unsound_mechanisms_and_unknown_names_are_refused(program: Program, tiny
     assert program("compare", TEXT, "-s", tiny_space, "--mechanisms", ",", "-e", "2").code == 2
 
 
+def test_without_a_list_every_sound_mechanism_is_there(program: Program, tiny_space: Path) -> None:
+    found = json.loads(program("compare", TEXT, "-s", tiny_space, "-e", "8", "--json").out)
+    named = [one["name"] for one in found["compared"]] + list(found["refused"])
+    assert {name.partition(":")[0] for name in named} == {one.name for one in sfumato.mechanisms() if one.sound}
+    assert len(named) == len(set(named))
+
+
 def test_all_mechanisms_at_once(program: Program, tiny_space: Path) -> None:
     arguments = ("compare", TEXT, "-s", tiny_space, "--mechanisms", "all", "-e", "8", "--json")
     found = json.loads(program(*arguments).out)

@@ -17,7 +17,8 @@ from sfumato.foundation.registry import entries, entry
 from sfumato.mechanism.base import Mechanism
 from sfumato.policy import Document
 
-_DEFAULT = "tem:published,tem:calibrated,tem:best,santext:published"
+_TABLES = "tem:published,tem:calibrated,tem:best,santext,santext-plus,custext,custext:lp"
+_DEFAULT = f"{_TABLES},laplace,vickrey,mahalanobis,random,identity"
 
 
 def compare_command(
