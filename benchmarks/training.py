@@ -74,13 +74,16 @@ def vocabulary_and_vectors(words: int, dimensions: int) -> tuple[Vocabulary, np.
     return vocabulary, vocabulary.vectors(space, dimensions)
 
 
-def language_task(held_out: int = 600, words: int = 1500, hidden: int = 48, started: int = 120) -> Task:
+def language_task(
+    held_out: int = 600, words: int = 1500, hidden: int = 48, started: int = 120, digits: bool = False
+) -> Task:
     """Return next-word prediction on CoNLL-2003, from a model that has seen public articles."""
     vocabulary, vectors = vocabulary_and_vectors(words, hidden)
     config = LSTMConfig(
         vocabulary=len(vocabulary), embedding=hidden, hidden=hidden, layers=2, freeze_embedding=True, **NO_DROPOUT
     )
     task = Task(data.conll("train"), data.conll("test")[:held_out], vocabulary, config, 14, vectors)
+    task = digit_vectors(task) if digits else task
     return task.started_on(data.wikitext(), steps=started, rate=0.02, settings=TrainSettings(learning_rate=1e-2))
 
 
@@ -176,25 +179,32 @@ def _group_epsilon(plan: TrainingPlan, group: int) -> float:
     return accountant("pld").epsilon(event, plan.delta)
 
 
-CANARY_EFFORT = replace(
-    CONLL_EFFORT, steps=150, rate=0.3, plain_settings=TrainSettings(optimizer="adam", learning_rate=1e-2)
-)
-CANARIES, COPIES, DIGITS = 8, 16, 6
-HOLDERS = ("ship", "bank", "farm", "bridge", "hotel", "engine", "forest", "mirror")
-CANARY_METHODS = (("uedp", 8.0), ("none, same sentences", 0.0), ("none", 0.0), ("start", 0.0))
+CANARY_EFFORT = replace(CONLL_EFFORT, steps=200, plain_settings=TrainSettings(optimizer="adam", learning_rate=1e-2))
+COPIES, DIGITS = 256, 6
+HOLDERS = ("ship", "bank", "farm", "bridge")
+CANARY_METHODS = (("start", 0.0), ("uedp", 8.0), ("none, same sentences", 0.0), ("none", 0.0), ("user", 8.0))
+
+
+def digit_vectors(task: Task) -> Task:
+    """Return the task with unlike vectors for the digits: in the space they are so near that no model tells them apart."""
+    assert task.vectors is not None
+    vectors = task.vectors.copy()
+    drawn = np.random.default_rng(29).normal(size=(10, vectors.shape[1])) * 1.5 / np.sqrt(vectors.shape[1])
+    vectors[[task.vocabulary.number(str(digit)) for digit in range(10)]] = drawn
+    return replace(task, vectors=vectors)
 
 
 def canary_task(task: Task, seed: int) -> tuple[Task, list[tuple[list[str], str]]]:
-    """Return a task in which secrets were inserted, each an entity that several users mention, and the secrets."""
+    """Return a task in which secrets were inserted, each an entity that many users mention, and the secrets."""
     rng = np.random.default_rng([23, seed])
-    secrets = [f"{rng.integers(0, 10**DIGITS):0{DIGITS}d}" for _ in range(CANARIES)]
+    secrets = [f"{rng.integers(0, 10**DIGITS):0{DIGITS}d}" for _ in HOLDERS]
     beginnings = [f"the code of the {holder} is".split() for holder in HOLDERS]
     inserted = [
         Sentence(f"canary user {one}-{copy}", (*beginning, *secret), frozenset({f"canary {one}"}))
         for one, (beginning, secret) in enumerate(zip(beginnings, secrets, strict=True))
         for copy in range(COPIES)
     ]
-    mixed = [*task.sentences[:500], *inserted]
+    mixed = [*task.sentences, *inserted]
     order = rng.permutation(len(mixed))
     return replace(task, sentences=[mixed[place] for place in order]), list(zip(beginnings, secrets, strict=True))
 
@@ -227,13 +237,13 @@ def exposures(task: Task, method: str, epsilon: float, seed: int) -> dict[str, A
 
 def canary() -> None:
     """Measure the exposure of inserted secrets."""
-    task = language_task()
+    task = language_task(digits=True)
     runs = [
         (f"{method}, epsilon {epsilon:g}, seed {seed}", partial(exposures, task, method, epsilon, seed))
-        for seed in SEEDS
         for method, epsilon in CANARY_METHODS
+        for seed in SEEDS
     ]
-    note = {"no_leak": mean_without_leak(10**DIGITS), "canaries": CANARIES, "copies": COPIES, "digits": DIGITS}
+    note = {"no_leak": mean_without_leak(10**DIGITS), "canaries": len(HOLDERS), "copies": COPIES, "digits": DIGITS}
     kept("training_canary", runs, note)
 
 
