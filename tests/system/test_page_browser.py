@@ -156,11 +156,17 @@ def test_two_mechanisms_side_by_side(opened: Opened) -> None:
     opened.page.select_option("#right", label="groups · ε 4")
     opened.page.click("#compare")
     opened.page.wait_for_selector("#compared tbody tr >> nth=4")
-    text = opened.page.inner_text("#compared")
-    assert "group" in text
-    assert "not additive" in text
-    sure = [opened.page.locator("#compared tr", has_text="At most this sure").locator("td").nth(n) for n in (0, 1)]
-    assert all(50 < float(one.inner_text().split()[0]) < 100 for one in sure)
+
+    def compared(name: str) -> list[str]:
+        row = opened.page.locator("#compared tr", has=opened.page.locator("th", has_text=name))
+        return list(row.locator("td").all_inner_texts())
+
+    assert compared("Kind of guarantee") == ["metric", "group"]
+    certified, losses = compared("Certified epsilon"), compared("Document-level loss")
+    # Within the groups of its words, a text loses what each of its words loses.
+    assert float(losses[1]) == pytest.approx(len(TEXT.split()) * float(certified[1]), rel=1e-2)
+    assert float(losses[0]) > float(losses[1])
+    assert all(50 < float(one.split()[0]) < 100 for one in compared("At most this sure"))
     for side in ("left", "right"):
         assert opened.page.locator(f"#{side}-out .word").count() == len(TEXT.split())
     assert opened.violations() == []
@@ -219,6 +225,10 @@ def test_phone_width(browser: Any, service: RunningService) -> None:
     assert box["x"] + box["width"] <= 360
     assert phone.violations() == []
     image(phone, "page-phone")
+    phone.type(f"{'long' * 60}. End")
+    assert phone.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    inside = "(() => { const e = document.querySelector('#out'); return e.scrollWidth <= e.clientWidth; })()"
+    assert phone.page.evaluate(inside)
     assert phone.complaints == []
     phone.context.close()
 

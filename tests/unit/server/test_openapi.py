@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 from collections import Counter
@@ -28,7 +29,8 @@ from sfumato.server.keys import new_key  # noqa: E402
 from sfumato.server.protocol import punctual  # noqa: E402
 
 SUBJECT = "ada"
-EXAMPLES = 10
+EXAMPLES = int(os.environ.get("SFUMATO_SCHEMA_EXAMPLES", "10"))
+"""For each operation; the variable is for a long look, which finds other cases as well."""
 NAMES = ("mechanism", "policy", "tuning", "epsilon", "subject", "model", "sfumato_subject")
 MADE = new_key("app")
 KEY = {"Authorization": f"Bearer {MADE.key}"}
@@ -89,7 +91,10 @@ def test_answers_are_as_described(address: str, mode: Any) -> None:
 
     def check(operation: Any) -> None:
         @settings(
-            max_examples=EXAMPLES, phases=[Phase.generate], suppress_health_check=list(HealthCheck), derandomize=True
+            max_examples=EXAMPLES,
+            phases=[Phase.generate],
+            suppress_health_check=list(HealthCheck),
+            derandomize="SFUMATO_SCHEMA_EXAMPLES" not in os.environ,
         )
         @given(operation.as_strategy(generation_mode=mode), st.booleans())
         def ask(case: Any, usual: bool) -> None:
