@@ -13,6 +13,7 @@ import functools
 import hashlib
 import json
 import math
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -409,19 +410,27 @@ TABLES = {
 }
 
 
-def block(config: LatentConfig, table: str, encoder: str, dataset: str, epsilon: float) -> list[dict[str, Any]]:
-    """Return the rows of a table for one encoder, data set and epsilon, kept so that an interrupted run can go on."""
-    one = replace(config, epsilons=(epsilon,))
-    shape = {name: value for name, value in asdict(one).items() if name not in ("tables", "datasets", "encoders")}
-    label = json.dumps([shape, table, encoder, dataset], sort_keys=True)
+def kept(config: LatentConfig, parts: Sequence[str], make: Callable[[], Any]) -> Any:
+    """Return what was made before, or make it and keep it, so that an interrupted run can go on."""
+    shape = {name: value for name, value in asdict(config).items() if name not in ("tables", "datasets", "encoders")}
+    label = json.dumps([shape, *parts], sort_keys=True)
     path = data.cache_folder() / f"rows-{hashlib.sha256(label.encode()).hexdigest()[:24]}.json"
-    if path.exists():
-        return json.loads(path.read_text())
-    found = position_rows(one, encoder) if table == "position" else TABLES[table](one, dataset, encoder)
-    rows = [{"dataset": dataset, "encoder": encoder, **row} for row in found]
-    partial = path.with_suffix(".part")
-    partial.write_text(json.dumps(rows))
-    partial.rename(path)
+    if not path.exists():
+        partial = path.with_suffix(f".{os.getpid()}.part")
+        partial.write_text(json.dumps(make()))
+        partial.rename(path)
+    return json.loads(path.read_text())
+
+
+def block(config: LatentConfig, table: str, encoder: str, dataset: str, epsilon: float) -> list[dict[str, Any]]:
+    """Return the rows of a table for one encoder, data set and epsilon."""
+    one = replace(config, epsilons=(epsilon,))
+
+    def make() -> list[dict[str, Any]]:
+        found = position_rows(one, encoder) if table == "position" else TABLES[table](one, dataset, encoder)
+        return [{"dataset": dataset, "encoder": encoder, **row} for row in found]
+
+    rows: list[dict[str, Any]] = kept(one, (table, encoder, dataset), make)
     return rows
 
 
@@ -465,7 +474,11 @@ def without_noise(config: LatentConfig) -> list[dict[str, Any]]:
                     "accuracy": head.fit(corpus.train, corpus.train_labels).accuracy(corpus.test, corpus.test_labels)
                 }
 
-            rows.append({"dataset": dataset, "encoder": encoder, **over_seeds(config, dataset, encoder, one)})
+            def make(one: Callable = one, dataset: str = dataset, encoder: str = encoder) -> dict[str, float]:
+                return over_seeds(config, dataset, encoder, one)
+
+            best = kept(config, ("without noise", encoder, dataset), make)
+            rows.append({"dataset": dataset, "encoder": encoder, **best})
     return rows
 
 
@@ -478,5 +491,7 @@ if __name__ == "__main__":
 
     if "--small" in sys.argv:
         print(json.dumps(run(LatentConfig.small(), say)["tables"], indent=1))
+    elif "--only" in sys.argv:  # one table, so that several can be made at once; the whole run then finds its rows
+        run(replace(LatentConfig(), tables=(sys.argv[sys.argv.index("--only") + 1],)), say)
     else:
         run(tell=say, keep=lambda result: save("latent_accuracy", result))
