@@ -40,6 +40,8 @@ from sfumato.space.statistics import SCREENED_FROM
 Tick = Callable[[int], None]
 _ULP = 2.0**-52
 _TIGHT_PAIRS = 100
+_SAMPLED_WORDS = 64
+_POINTS_AT_ONCE = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +100,19 @@ class Ground:
     def symmetric(self) -> bool:
         """Whether inputs and outputs lie on all points of the space, so that the kernel is one symmetric matrix."""
         return len(self.input_points) == len(self.output_points) == len(self.geometry)
+
+    @cached_property
+    def mean_near(self) -> float:
+        """Mean number of output words within gamma of evenly spread input words."""
+        places = np.unique(np.linspace(0, len(self.inputs) - 1, _SAMPLED_WORDS).astype(np.intp))
+        points = self.space.points
+        some, others = points[self.inputs[places]], points[self.outputs]
+        columns = slice(None) if len(others) == len(self.geometry) and self.every_output_is_a_point else others
+        near = [
+            np.count_nonzero(self.geometry.block(some[part], columns) < self.gamma)
+            for part in row_blocks(len(some), 1, _POINTS_AT_ONCE)
+        ]
+        return sum(near) / len(places)
 
     def kernel_function(self, rate: float) -> BlockFunction:
         """Return a function for blocks of exp(-rate d_gamma) between points of the space."""

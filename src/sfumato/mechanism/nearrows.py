@@ -20,7 +20,6 @@ from sfumato.mechanism.kernel import Ground
 from sfumato.mechanism.rowstore import CompiledRows, Rows, RowStore, Table, batches, first_above
 from sfumato.space.metric import FloatArray, IndexArray, in_threads
 
-_SAMPLED_WORDS = 64
 _WORTH_IT = 24
 """A near word takes 12 bytes, and a word of a whole row half a byte."""
 _BYTES_PER_CELL = 12
@@ -32,20 +31,7 @@ def is_short(ground: Ground, weights: FloatArray) -> bool:
         return False
     if not (weights == ground.multiplicity).all():
         return False
-    return mean_near(ground) * _WORTH_IT < len(ground.outputs)
-
-
-def mean_near(ground: Ground) -> float:
-    """Return the mean number of output words within gamma of evenly spread input words."""
-    places = np.unique(np.linspace(0, len(ground.inputs) - 1, _SAMPLED_WORDS).astype(np.intp))
-    points = ground.space.points
-    near = [
-        np.count_nonzero(
-            ground.geometry.block(points[ground.inputs[place : place + 1]], points[ground.outputs]) < ground.gamma
-        )
-        for place in places
-    ]
-    return float(np.mean(near))
+    return ground.mean_near * _WORTH_IT < len(ground.outputs)
 
 
 @dataclass(frozen=True)
@@ -95,7 +81,7 @@ class NearRowStore(RowStore):
     def __init__(self, words: int, memory: int, ground: Ground) -> None:
         super().__init__(words, memory)
         self._ground = ground
-        self._bytes_per_row = int(_BYTES_PER_CELL * 2 * mean_near(ground)) + 64
+        self._bytes_per_row = int(_BYTES_PER_CELL * 2 * ground.mean_near) + 64
         self._keep(self._none())
 
     def _none(self) -> NearRows:

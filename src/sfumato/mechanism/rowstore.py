@@ -25,6 +25,8 @@ from sfumato.space.metric import FloatArray, IndexArray, in_threads
 HEAD_BITS = 10
 BLOCK = 16
 _BATCH_CELLS = 400_000
+_LEAST_ROWS = 8
+"""Worked on together even where they are long: all points have to be read for them."""
 _TAILS_AT_ONCE = 4096
 _SEARCHED_AT_ONCE = 16384
 _SHORT = 16
@@ -336,7 +338,7 @@ def _no_rows(words: int) -> Rows:
 def batches(ids: IndexArray, table: Table) -> Iterator[IndexArray]:
     """Cut ids so that their whole rows have a bounded number of cells."""
     columns = table.compile_rows(ids[:1]).weights.shape[1]
-    step = max(1, _BATCH_CELLS // columns)
+    step = max(_LEAST_ROWS, _BATCH_CELLS // columns)
     for start in range(0, len(ids), step):
         yield ids[start : start + step]
 

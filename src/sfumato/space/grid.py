@@ -11,6 +11,7 @@ The rounded vectors are the vectors of the space: distances, certificates and no
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,7 @@ from sfumato.foundation.errors import SpaceError
 
 FloatArray = npt.NDArray[np.float64]
 _BITS = 25
+_ROWS_AT_ONCE = 4096
 
 
 def on_grid(vectors: npt.NDArray[np.generic]) -> tuple[npt.NDArray[np.int32], float, FloatArray]:
@@ -28,21 +30,25 @@ def on_grid(vectors: npt.NDArray[np.generic]) -> tuple[npt.NDArray[np.int32], fl
     >>> ((whole + middle) * step).tolist()
     [[0.0], [0.5], [1.0]]
     """
-    points = vectors.astype(np.float64)
-    middle = points.mean(axis=0)
-    reach = math.sqrt(
-        max(_squared_length(points[start : start + 4096] - middle) for start in range(0, len(points), 4096))
-    )
+    middle = sum(part.sum(axis=0) for _, part in _parts(vectors)) / len(vectors)
+    reach = math.sqrt(max(_squared_length(part - middle) for _, part in _parts(vectors)))
     if not math.isfinite(reach):
         raise SpaceError("the vectors are too large for distances between them to be computed; scale them down")
     length = reach or float(np.abs(middle).max())  # of a single point, how far out it is
     step = math.ldexp(1.0, math.frexp(length)[1] - _BITS) if length else 1.0
-    # Divided by a power of two, which is exact; the middle only shifts the grid by whole steps.
-    points /= step
-    np.rint(points, out=points)
     middle = np.rint(middle / step)
-    points -= middle
-    return points.astype(np.int32), step, middle
+    whole = np.empty(vectors.shape, dtype=np.int32)
+    for rows, part in _parts(vectors):
+        # Divided by a power of two, which is exact; the middle only shifts the grid by whole steps.
+        whole[rows] = np.rint(part / step) - middle
+    return whole, step, middle
+
+
+def _parts(vectors: npt.NDArray[np.generic]) -> Iterator[tuple[slice, FloatArray]]:
+    """Yield rows in float64, some at a time: all of them may be more than fits in memory."""
+    for start in range(0, len(vectors), _ROWS_AT_ONCE):
+        rows = slice(start, start + _ROWS_AT_ONCE)
+        yield rows, vectors[rows].astype(np.float64)
 
 
 def _squared_length(centred: FloatArray) -> float:
@@ -51,13 +57,14 @@ def _squared_length(centred: FloatArray) -> float:
 
 def unit_directions(vectors: npt.NDArray[np.generic]) -> tuple[npt.NDArray[np.int32], float]:
     """Return directions on the grid, and its step; parallel vectors become the very same direction."""
-    points = vectors.astype(np.float64)
-    norms = np.sqrt(np.einsum("ij,ij->i", points, points))
+    norms = np.concatenate([np.sqrt(np.einsum("ij,ij->i", part, part)) for _, part in _parts(vectors)])
     zero = np.flatnonzero(norms == 0)
     if len(zero):
         raise SpaceError(
             f"the vector at position {zero[0]} is zero ({len(zero)} in all): it has no direction; drop those words "
             "or use metric='euclidean'"
         )
-    points /= norms[:, None]
-    return np.rint(points * 2.0**_BITS).astype(np.int32), 2.0**-_BITS
+    whole = np.empty(vectors.shape, dtype=np.int32)
+    for rows, part in _parts(vectors):
+        whole[rows] = np.rint(part / norms[rows, None] * 2.0**_BITS)
+    return whole, 2.0**-_BITS

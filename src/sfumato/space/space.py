@@ -17,6 +17,7 @@ import numpy.typing as npt
 from sfumato.foundation.checks import require_count, require_positive
 from sfumato.foundation.errors import ParameterError, SpaceError
 from sfumato.space import cache, grid, metric
+from sfumato.space.distinct import distinct_rows
 from sfumato.space.metric import DistanceFunction, FloatArray, Geometry, IndexArray
 from sfumato.space.statistics import SpaceStatistics, compute_statistics
 
@@ -101,6 +102,7 @@ class Space:
         from sfumato.space import files
 
         words, vectors, scale = files.read(Path(path), limit=limit, member=member, duplicates=duplicates)
+        vectors.flags.writeable = False  # nobody else has it, so it need not be copied
         return cls.from_arrays(words, vectors, metric=metric, name=Path(path).stem, scale=scale)
 
     def __len__(self) -> int:
@@ -163,14 +165,13 @@ class Space:
             array = np.ascontiguousarray(self.vectors) + self.vectors.dtype.type(0)  # -0.0 and 0.0 are the same
         else:
             array = np.ascontiguousarray(self._rounded[0])
-        rows = array.view(np.dtype((np.void, array.dtype.itemsize * array.shape[1]))).ravel()
-        _, first, inverse = np.unique(rows, return_index=True, return_inverse=True)
+        first, inverse = distinct_rows(array)
         if len(first) == len(array):
             return array, np.arange(len(array))
         order = np.argsort(first, kind="stable")
         rank = np.empty(len(order), dtype=np.intp)
         rank[order] = np.arange(len(order))
-        return array[first[order]], rank[inverse.ravel()]
+        return array[first[order]], rank[inverse]
 
     @property
     def points(self) -> IndexArray:
@@ -275,7 +276,8 @@ def _checked_vectors(words: tuple[str, ...], vectors: npt.ArrayLike) -> npt.NDAr
     if array.shape[1] == 0:
         raise SpaceError("vectors need at least one component")
     if array.dtype.kind == "f":
-        bad = np.flatnonzero(~np.isfinite(array).all(axis=1))
+        rows = metric.row_blocks(len(array), array.shape[1])
+        bad = np.flatnonzero(np.concatenate([~np.isfinite(array[part]).all(axis=1) for part in rows]))
         if len(bad):
             raise SpaceError(f"the vector at position {bad[0]} has a NaN or infinite component ({len(bad)} such)")
     seen: set[str] = set()
@@ -285,8 +287,9 @@ def _checked_vectors(words: tuple[str, ...], vectors: npt.ArrayLike) -> npt.NDAr
         if word in seen:
             raise SpaceError(f"the word at position {position} appears twice; words must be distinct")
         seen.add(word)
-    array = array.copy()
-    array.flags.writeable = False
+    if array.flags.writeable or array.base is not None:  # somebody else could change it
+        array = array.copy()
+        array.flags.writeable = False
     return array
 
 
