@@ -14,7 +14,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from sfumato.audit.extremes import Aligned, aligned, exact_loss, worst_of_all
+from sfumato.audit.extremes import LOG_ERROR, Aligned, aligned, exact_loss, worst_of_all
 from sfumato.foundation.errors import CertificationError
 from sfumato.foundation.guarantee import (
     GroupGuarantee,
@@ -198,12 +198,15 @@ def _verify_every_ratio(mechanism: TableMechanism, guarantee: MetricGuarantee, t
     inputs = mechanism.inputs
     rows = _rows(mechanism, guarantee, inputs)
     logs = rows.logs
-    worst, at = -1.0, (0, 0)
+    worst, bound, at = -1.0, 0.0, (0, 0)
     for place in range(len(inputs)):
         here = inputs[place : place + 1]
         losses = _beyond(_largest_gaps(logs[place], logs), _allowances(mechanism, guarantee, here, inputs)[0])
-        ratios = _per_distance(losses, _charges(mechanism, guarantee, here, inputs)[0])
-        ratios[place] = 0.0
+        losses[place] = 0.0
+        charges = _charges(mechanism, guarantee, here, inputs)[0]
+        ratios = _per_distance(losses, charges)
+        # What float64 logarithms may be wrong by weighs most where words are near, so it is added pair by pair.
+        bound = max(bound, float(_per_distance(np.where(losses > 0, losses + LOG_ERROR, 0.0), charges).max()))
         other = int(ratios.argmax())
         if ratios[other] > worst:
             worst, at = float(ratios[other]), (place, other)
@@ -211,8 +214,7 @@ def _verify_every_ratio(mechanism: TableMechanism, guarantee: MetricGuarantee, t
             tick(1)
     first, second = at
     exact, column = _exact_epsilon(mechanism, guarantee, rows, inputs, first, second)
-    # The float screen's own error is far below the margin a certificate keeps; the bound carries it.
-    bound = max(exact, worst) * (1 + 1e-12) if len(inputs) > 1 else 0.0
+    bound = max(exact, bound * (1 + 1e-15)) if len(inputs) > 1 else 0.0
     return VerifyResult(
         guarantee.mechanism, guarantee.epsilon, bound, exact, int(inputs[first]), int(inputs[second]),
         int(rows.columns[column]), _pairs(len(inputs)), True,
