@@ -17,7 +17,9 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from itertools import pairwise
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -75,14 +77,14 @@ def digest(path: Path) -> str:
 
 def tenths(sizes: list[int]) -> list[float]:
     """Return the greatest resident size in each tenth of a run, in MiB."""
-    step = max(1, len(sizes) // 10)
-    return [round(max(sizes[at : at + step]) / 2**20, 1) for at in range(0, len(sizes), step)]
+    edges = [len(sizes) * tenth // 10 for tenth in range(11)]
+    return [round(max(sizes[start:stop], default=0) / 2**20, 1) for start, stop in pairwise(edges)]
 
 
 def main() -> None:
     """Measure and save."""
     rows = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000_000
-    folder = Path(sys.argv[2] if len(sys.argv) > 2 else "killed-run").resolve()
+    folder = Path(sys.argv[2] if len(sys.argv) > 2 else tempfile.gettempdir() + "/sfumato-killed-run").resolve()
     begun = setting()
     owner, out = folder / "owner", folder / "out"
     for place in (owner, out):
