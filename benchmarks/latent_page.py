@@ -87,8 +87,8 @@ def figures(data: Row) -> list[str]:
         f"{NAMES[row['dataset']]}, {NAMES[row['encoder']]}: {cell(row)} %" for row in data["without_noise"]
     )
     lines = [
-        f"Accuracy in per cent, mean and 95 % t-interval over {len(data['config']['seeds'])} seeds (3 for whole vectors but in the "
-        f"table of the accounting), at delta {data['config']['delta']:g}.",
+        f"Accuracy in per cent, mean and 95 % t-interval over {len(data['config']['seeds'])} seeds (3 for whole vectors, but "
+        f"for the table of the accounting), at delta {data['config']['delta']:g}.",
         "",
         f"- IMDB: {counts['imdb']:,} reviews, a fifth of them for testing, split anew for each seed. SST-2: "
         f"{counts['sst2_train']:,} and {counts['sst2_dev']} sentences.",
