@@ -91,6 +91,11 @@ def require_count(**values: object) -> None:
     _require(lambda v: v >= 1 and v == int(v), "a whole number, 1 or greater", values)
 
 
+def require_index(**values: object) -> None:
+    """Every value is a whole number, zero or greater, that 63 bits hold."""
+    _require(lambda v: 0 <= v < 2**63 and v == int(v), "a whole number, 0 or greater and below 2**63", values)
+
+
 def require_one_of(allowed: Collection[str], **values: object) -> None:
     """Every value is one of the allowed names."""
     problems = []

@@ -25,6 +25,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.foundation.checks import require_index
 from sfumato.foundation.errors import ParameterError
 
 UInt64Array = npt.NDArray[np.uint64]
@@ -160,8 +161,8 @@ class RunKey:
     secure: bool = True
 
     def __post_init__(self) -> None:
-        if len(self.secret) != KEY_BYTES:
-            raise ParameterError(f"a run key has {KEY_BYTES} bytes, got {len(self.secret)}")
+        if not isinstance(self.secret, bytes) or len(self.secret) != KEY_BYTES:
+            raise ParameterError(f"a run key is made of {KEY_BYTES} bytes; make one with RunKey.generate()")
 
     @classmethod
     def generate(cls) -> RunKey:
@@ -171,11 +172,14 @@ class RunKey:
     @classmethod
     def from_seed(cls, seed: int) -> RunKey:
         """Return the key of a small public seed: repeatable, and without any secrecy."""
+        if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
+            raise ParameterError(f"a seed is a whole number, got a value of type {type(seed).__name__}")
         return cls(hashlib.sha256(b"sfumato seed %d" % seed).digest(), secure=False)
 
     def record(self, number: int, purpose: str = "word") -> StreamSource:
         """Return the stream of record ``number``; unlike purposes have independent streams."""
-        return self.stream(purpose, number.to_bytes(8, "little"))
+        require_index(number=number)
+        return self.stream(purpose, int(number).to_bytes(8, "little"))
 
     def stream(self, purpose: str, label: bytes) -> StreamSource:
         """Return the stream named by ``purpose`` and ``label``."""

@@ -182,10 +182,10 @@ class TableMechanism(ABC):
 
 def require_ids(ids: IndexArray, space: Space) -> None:
     """All ids are positions in a space, or :data:`UNKNOWN`."""
-    whole = np.asarray(ids).dtype.kind in "iu"
+    whole = isinstance(ids, np.ndarray) and ids.dtype.kind in "iu" and ids.ndim == 1
     if not whole or (len(ids) and not (ids.min() >= UNKNOWN and ids.max() < len(space))):
         raise ParameterError(
-            f"ids must be whole numbers: positions in the space (0 to {len(space) - 1}), or UNKNOWN ({UNKNOWN})"
+            f"ids must be an array of whole numbers: positions in the space (0 to {len(space) - 1}), or UNKNOWN ({UNKNOWN})"
         )
 
 

@@ -107,6 +107,8 @@ def folded(word: str) -> str:
 def _listed(words: Iterable[str]) -> frozenset[str]:
     if isinstance(words, str):
         raise ParameterError("words must be a list of words, not a single string")
+    if not isinstance(words, Iterable):
+        raise ParameterError(f"words must be a list of words, got a value of type {type(words).__name__}")
     listed = list(words)
     for place, word in enumerate(listed):
         if not isinstance(word, str):

@@ -15,7 +15,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.foundation.checks import gather, require_non_negative, require_one_of, require_type
+from sfumato.foundation.checks import gather, require_index, require_one_of, require_type
 from sfumato.foundation.errors import DataError, ParameterError
 from sfumato.foundation.guarantee import Guarantee
 from sfumato.foundation.randomness import RunKey, Source, SystemSource
@@ -210,7 +210,8 @@ class Sanitizer:
     def batch(self, texts: Sequence[str], *, key: RunKey | None = None, first_record: int = 0) -> SanitizedBatch:
         """Sanitize several texts; with a key, record ``first_record + i`` always gets the same noise."""
         texts = _checked(texts)
-        require_non_negative(first_record=first_record)
+        require_index(first_record=first_record)
+        first_record = int(first_record)
         _require_parts(None, None, None, key)
         step = max(1, _PADDED_AT_ONCE // self.public_length) if self.public_length else max(1, len(texts))
         parts = [self._batch(texts[at : at + step], key, first_record + at) for at in range(0, len(texts) or 1, step)]

@@ -245,7 +245,9 @@ class Space:
 
     def restricted(self, words: Sequence[str], name: str | None = None) -> Space:
         """Return the space of some of its words, in vocabulary order."""
-        chosen = np.sort(self.positions(words))
+        if isinstance(words, str) or len(words) == 0:
+            raise SpaceError("a part of a space is given by a list of at least one word")
+        chosen = np.unique(self.positions(words))
         return Space(
             tuple(self.words[i] for i in chosen),
             self.vectors[chosen],

@@ -94,8 +94,16 @@ def test_keys_and_record_numbers() -> None:
     sanitizer = sfumato.Sanitizer(MECHANISM)
     with pytest.raises(SfumatoError, match="key must be"):
         sanitizer("cold", key=5)  # type: ignore[arg-type]
-    with pytest.raises(SfumatoError, match="first_record must be"):
-        sanitizer.batch(["cold"], key=sfumato.RunKey.generate(), first_record=-1)
+    for number in (-1, 1.5, 2**70, None, "1"):
+        with pytest.raises(SfumatoError, match="first_record must be"):
+            sanitizer.batch(["cold"], key=sfumato.RunKey.generate(), first_record=number)  # type: ignore[arg-type]
+    with pytest.raises(SfumatoError, match="number must be"):
+        sfumato.RunKey.generate().record(-1)
+    with pytest.raises(SfumatoError, match="run key is made of 32 bytes"):
+        sfumato.RunKey("x" * 32)  # type: ignore[arg-type]
+    for seed in (1.5, "x", True, None):
+        with pytest.raises(SfumatoError, match="a seed is a whole number"):
+            sfumato.RunKey.from_seed(seed)  # type: ignore[arg-type]
 
 
 def test_all_problems_are_told_at_once() -> None:
@@ -107,6 +115,8 @@ def test_all_problems_are_told_at_once() -> None:
 def test_word_lists_that_hold_no_words() -> None:
     with pytest.raises(SfumatoError, match="word 1 of the list is of type int"):
         policies.keep_words(["cold", 1])  # type: ignore[list-item]
+    with pytest.raises(SfumatoError, match="must be a list of words"):
+        policies.protect_words(None)  # type: ignore[arg-type]
     with pytest.raises(TypeError):
         policies.numbers() | "cold"  # type: ignore[operator]
 
@@ -134,7 +144,7 @@ def test_ids_that_are_no_words(name: str, ids: list[float]) -> None:
     """Numpy takes -2 for the last but one place: the row of another word."""
     given = {} if name == "identity" else {"epsilon": 1.0}
     mechanism = sfumato.compile(name, SPACE, **given)
-    with pytest.raises(SfumatoError, match="ids must be whole numbers"):
+    with pytest.raises(SfumatoError, match="ids must be an array of whole numbers"):
         mechanism.sample(np.array(ids), SystemSource())
 
 
@@ -158,3 +168,10 @@ def test_limits_of_a_space(limit: object) -> None:
 def test_vectors_of_unlike_lengths() -> None:
     with pytest.raises(SfumatoError, match="two-dimensional array of numbers"):
         sfumato.Space.from_arrays(["a", "b"], [[0.0], [1.0, 2.0]])
+
+
+def test_parts_of_a_space_hold_each_word_once() -> None:
+    assert SPACE.restricted(["warm", "cold", "warm"]).words == SPACE.restricted(["cold", "warm"]).words
+    for nothing in ([], "cold"):
+        with pytest.raises(SfumatoError, match="at least one word"):
+            SPACE.restricted(nothing)
