@@ -302,8 +302,8 @@ def sampling_rows(config: LatentConfig, dataset: str, encoder: str) -> Iterator[
                         "scale_over_clip": round(plan.scale / plan.clip, 4),
                         "sound_epsilon": round(claimed.true_epsilon, 4),
                     }
-                    # The mean of ten noisy copies is what ten epochs can learn from them, in a tenth of the time.
-                    copies = sum(noisy(corpus.train, plan, generator) for _ in range(10)) / 10
+                    # What ten epochs can learn from ten noisy copies is their mean, whose noise is so much less.
+                    copies = noisy(corpus.train, replace(plan, scale=plan.scale / math.sqrt(10)), generator)
                     return scores(head_for(plan, seed).fit(copies, corpus.train_labels), corpus, plan, generator)
 
                 yield {
