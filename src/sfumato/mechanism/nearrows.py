@@ -31,7 +31,7 @@ def is_short(ground: Ground, weights: FloatArray) -> bool:
         return False
     if not (weights == ground.multiplicity).all():
         return False
-    return ground.mean_near * _WORTH_IT < len(ground.outputs)
+    return bool(ground.mean_near * _WORTH_IT < len(ground.outputs))
 
 
 @dataclass(frozen=True)

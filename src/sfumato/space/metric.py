@@ -22,8 +22,6 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
-from sfumato.foundation.errors import SpaceError
-
 FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.intp]
 DistanceFunction = Callable[[FloatArray, FloatArray], FloatArray]
@@ -297,35 +295,6 @@ class Angle(Euclidean):
         return chord_error * slope + 8 * _HALF_ULP * distance
 
 
-@dataclass(frozen=True, eq=False)
-class OwnFunction(_Plain):
-    """Distances by a user's function of two arrays of vectors."""
-
-    name: str
-    points: FloatArray
-    function: DistanceFunction
-
-    def __len__(self) -> int:
-        return len(self.points)
-
-    def block(self, rows: Rows, columns: Rows) -> FloatArray:
-        """Return the user's distances."""
-        a, b = self.points[rows], self.points[columns]
-        distances = np.array(self.function(a, b), dtype=np.float64)
-        if distances.shape != (len(a), len(b)):
-            raise SpaceError(
-                f"the metric function returned an array of shape {distances.shape} for {len(a)} x {len(b)} points; "
-                "it must return one distance for each pair"
-            )
-        if not np.isfinite(distances).all() or (distances < 0).any():
-            raise SpaceError("the metric function returned a distance that is negative or not finite")
-        return distances
-
-    def error(self, distance: float) -> float:
-        """Return a small relative error: what the function returns is taken to be the metric."""
-        return 8 * _HALF_ULP * distance
-
-
 def euclidean(whole: npt.NDArray[np.integer], scale: float) -> Geometry:
     """Return the euclidean geometry of distinct whole-number vectors, by table where they are small."""
     norms = np.concatenate([_squared_norms(whole[start : start + 65_536]) for start in range(0, len(whole), 65_536)])
@@ -371,32 +340,6 @@ def _held(whole: npt.NDArray[np.integer]) -> npt.NDArray[np.float64] | npt.NDArr
     if whole.size > _LARGEST_IN_FLOAT64 and whole.dtype.itemsize <= 4:
         return whole.astype(np.int32, copy=False)
     return whole.astype(np.float64)
-
-
-def check_axioms(name: str, function: DistanceFunction, points: FloatArray, sample: int = 200) -> bool:
-    """Check a user's function on sampled points for zero self-distance, symmetry and the triangle inequality.
-
-    Returns whether every triple was checked (few points) and not only a sample.
-    """
-    count = len(points)
-    chosen = (
-        np.arange(count) if count <= sample else np.sort(np.random.default_rng(0).choice(count, sample, replace=False))
-    )
-    distances = OwnFunction(name, points[chosen], function).block(slice(None), slice(None))
-    slack = 1e-9 * max(float(distances.max(initial=0.0)), 1e-300)
-    problem = None
-    if (np.abs(np.diag(distances)) > slack).any():
-        problem = "the distance of a vector to itself is not 0"
-    elif (np.abs(distances - distances.T) > slack).any():
-        problem = "it is not symmetric"
-    else:
-        for middle in range(len(chosen)):
-            if (distances > distances[:, middle][:, None] + distances[middle][None, :] + slack).any():
-                problem = "the triangle inequality fails"
-                break
-    if problem:
-        raise SpaceError(f"the metric function is not a metric: {problem} (checked on {len(chosen)} words)")
-    return count <= sample
 
 
 def row_blocks(rows: int, columns: int, cells: int = BLOCK_CELLS) -> Iterator[slice]:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from sfumato.foundation.checks import require_count, require_positive
 from sfumato.foundation.errors import ParameterError, SpaceError
-from sfumato.space import cache, grid, metric
+from sfumato.space import cache, grid, metric, own_metric
 from sfumato.space.distinct import distinct_rows
 from sfumato.space.metric import DistanceFunction, FloatArray, Geometry, IndexArray
 from sfumato.space.statistics import SpaceStatistics, compute_statistics
@@ -183,7 +183,7 @@ class Space:
         """The distinct points and their distances."""
         distinct = self.distinct[0]
         if self.metric_function is not None:
-            return metric.OwnFunction(self.metric, distinct.astype(np.float64) * self.scale, self.metric_function)
+            return own_metric.OwnFunction(self.metric, distinct.astype(np.float64) * self.scale, self.metric_function)
         if self.metric == "angle":
             return metric.angle(distinct, self.step)
         return metric.euclidean(distinct, self.scale * self.step)
@@ -296,7 +296,7 @@ def _checked_vectors(words: tuple[str, ...], vectors: npt.ArrayLike) -> npt.NDAr
 
 
 def _check_own_metric(name: str, function: DistanceFunction, array: npt.NDArray[np.generic], scale: float) -> bool:
-    return metric.check_axioms(name, function, array.astype(np.float64) * scale)
+    return own_metric.check_axioms(name, function, array.astype(np.float64) * scale)
 
 
 def _shipped_statistics(name: str) -> dict[str, Any] | None:

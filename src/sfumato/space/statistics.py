@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
+from sfumato.space.closest import least_apart
 from sfumato.space.metric import (
     Euclidean,
     FloatArray,
@@ -104,8 +105,8 @@ def compute_statistics(geometry: Geometry, threads: int | None = None, tick: Tic
 def _bounds(geometry: Euclidean | IntegerEuclidean, threads: int | None) -> SpaceStatistics:
     """Return bounds in place of figures over all pairs, and estimates from evenly spread points.
 
-    Twice the greatest distance from the middle is a bound on the diameter.  Coordinates are whole numbers times a scale, so
-    distinct points are at least the scale apart.
+    Twice the greatest distance from the middle is a bound on the diameter; for the least distance see
+    :mod:`sfumato.space.closest`.
     """
     count = len(geometry)
     middle = np.rint(np.mean(geometry.points, axis=0, dtype=np.float64))
@@ -129,7 +130,8 @@ def _bounds(geometry: Euclidean | IntegerEuclidean, threads: int | None) -> Spac
 
     near = sum(in_threads(within, row_blocks(len(chosen), count, 1 << 24), threads)) - len(chosen)
     diameter = 2.0 * float(np.sqrt(reach)) * geometry.scale * (1 + 1e-12)
-    return SpaceStatistics(count, diameter, geometry.scale, median, near / len(chosen), exact=False)
+    least = least_apart(geometry) * geometry.scale * (1 - 1e-12)
+    return SpaceStatistics(count, diameter, least, median, near / len(chosen), exact=False)
 
 
 class _Screened:
