@@ -249,13 +249,15 @@ def _claims(config: Config, by_title: dict[str, dict[str, dict[str, Any]]]) -> l
 
     claims = []
     titles = [f"Mechanisms at nominal epsilon {epsilon:g}" for epsilon in config.epsilons]
-    clear = sum(clearly_above(accuracy(t, PUBLISHED.name), accuracy(t, MECHANISMS[0].name)) for t in titles)
+    both = [(accuracy(title, PUBLISHED.name), accuracy(title, MECHANISMS[0].name)) for title in titles]
+    clear, behind = sum(clearly_above(c, s) for c, s in both), sum(clearly_above(s, c) for c, s in both)
     claims.append(
         Claim(
             "CusText keeps more accuracy than SanText at the same epsilon",
             "higher",
-            f"clearly higher at {clear} of {len(titles)} epsilons (the promises differ: inside a group only, and everywhere)",
-            clear == len(titles),
+            f"clearly higher at {clear} of {len(titles)} epsilons, clearly lower at {behind} (the promises differ: inside a "
+            "group only, and everywhere)",
+            True if clear and not behind else False if behind else None,
         )
     )
     by_start = {title.partition(" (")[0]: rows for title, rows in by_title.items()}
@@ -295,12 +297,12 @@ EXPERIMENT = Experiment(
             data="sst2",
             public="reviews",
             words=3000,
-            train=1000,
-            test=500,
+            train=1500,
+            test=800,
             guessed=100,
             public_texts=4000,
-            head=1000,
-            seeds=(0, 1, 2),
+            head=3000,
+            seeds=(0, 1, 2, 3, 4),
             epsilons=(1.0, 3.0, 6.0),
             sizes=(5, 20, 50),
         ),

@@ -182,7 +182,7 @@ def run(config: Config, run: Run) -> Outcome:
             for subject in metric
         }  # fmt: skip
         tables.append(_table(f"The same certified epsilon: {epsilon:g}", rows))
-        winners.append(_winner(rows, f"At the same certified epsilon {epsilon:g}"))
+        winners.append(_winner(rows, f"At the same certified epsilon {epsilon:g}", ends["random"]))
     for target in config.successes:
         rows = {
             subject.name: bench.step(
@@ -192,7 +192,7 @@ def run(config: Config, run: Run) -> Outcome:
             for subject in everyone
         }  # fmt: skip
         tables.append(_table(f"The same success of the optimal attacker: {target:.0%}", rows))
-        winners.append(_winner(rows, f"Where the optimal attacker recovers {target:.0%}"))
+        winners.append(_winner(rows, f"Where the optimal attacker recovers {target:.0%}", ends["random"]))
         for name, figures in rows.items():
             if not figures.get("missing"):
                 curves[name].append((figures["success"], figures))
@@ -249,13 +249,19 @@ def _table(title: str, rows: dict[str, dict[str, Any]]) -> Table:
     return Table(title, columns, cells, "Accuracy: mean over the seeds with its 95 % interval.")
 
 
-def _winner(rows: dict[str, dict[str, Any]], where: str) -> str:
+def _winner(rows: dict[str, dict[str, Any]], where: str, random: dict[str, Any]) -> str:
     """Say which mechanism keeps most accuracy, and which others are not clearly behind it."""
     found = {name: estimate(figures["accuracy"]) for name, figures in rows.items() if not figures.get("missing")}
     if not found:
         return f"{where} no mechanism exists."
     order = sorted(found, key=lambda name: -found[name]["mean"])
     best = found[order[0]]
+    nothing = estimate(random["accuracy"])
+    if not clearly_above(best, nothing):
+        return (
+            f"{where} no mechanism is clearly better than random words ({nothing['mean']:.3f}); the most is "
+            f"{best['mean']:.3f}."
+        )
     level = [name for name in order[1:] if not clearly_above(best, found[name])]
     sentence = f"{where} {order[0]} keeps most accuracy ({best['mean']:.3f})"
     return sentence + (f"; not clearly behind: {', '.join(level)}." if level else ", clearly ahead of all others.")
