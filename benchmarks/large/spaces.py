@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from glove import glove_file
 from threadpoolctl import threadpool_limits
 
 import sfumato
-from glove import glove_file
 from sfumato.foundation.errors import CertificationError
 from sfumato.foundation.randomness import RunKey
 from sfumato.mechanism.exponential import ExponentialMechanism, tem
@@ -86,7 +86,11 @@ def glove() -> dict[str, Any]:
     path = glove_file()
     space: Space = figures.step("load", lambda: Space.from_file(path))
     statistics = figures.step("statistics", lambda: space.compute_statistics())
-    figures |= {"words": len(space), "dimension": space.dimension, "median_neighbour": statistics.median_neighbour_distance}
+    figures |= {
+        "words": len(space),
+        "dimension": space.dimension,
+        "median_neighbour": statistics.median_neighbour_distance,
+    }
     epsilon = NEIGHBOUR_LOSS / statistics.median_neighbour_distance
     published = figures.step(
         "published", lambda: tem(space, epsilon=epsilon, tuning="published", threads=1, row_memory=ROW_MEMORY)

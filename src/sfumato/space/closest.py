@@ -59,9 +59,9 @@ def _cells(projected: FloatArray, near: float, number: int) -> npt.NDArray[np.ui
     """Return a number for the cell of every point in one of the grids; now and then two cells have the same."""
     grids = projected.shape[1] + 1
     step = near * (1 + 1e-9) + _ROUNDING
-    factors: list[int] = np.random.default_rng(1).integers(0, 2**63, projected.shape[1], dtype=np.int64).tolist()
+    random = np.random.default_rng(1).integers(0, 2**63, size=(projected.shape[1],), dtype=np.int64)
     keys = np.zeros(len(projected), dtype=np.int64)
-    for place, factor in enumerate(factors):
+    for place, factor in enumerate(map(int, random)):
         keys += np.floor(projected[:, place] / (step * grids) + number / grids).astype(np.int64) * (factor | 1)
     return keys.view(np.uint64)
 
