@@ -171,6 +171,38 @@ def test_a_classifier_learns_from_the_labels_of_a_file(tmp_path: Path, capsys: p
     assert 0 <= found["held_out"] <= 1
 
 
+def hub_folder(folder: Path, kind: str) -> None:
+    """Write a small Hugging Face model with its tokenizer, as if it had been downloaded."""
+    transformers = pytest.importorskip("transformers", reason="the extra 'training' is not installed")
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "house", "number", "is", "good"]
+    (folder / "vocab.txt").write_text("\n".join([*words, *map(str, range(30))]))
+    transformers.BertTokenizerFast(str(folder / "vocab.txt")).save_pretrained(folder / "network")
+    sizes = {"vocab_size": 40, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
+    if kind == "causal":
+        config = transformers.GPT2Config(vocab_size=40, n_embd=8, n_layer=1, n_head=2, n_positions=16)
+        transformers.GPT2LMHeadModel(config).save_pretrained(folder / "network")
+    else:
+        config = transformers.BertConfig(intermediate_size=8, **sizes)
+        transformers.BertModel(config).save_pretrained(folder / "network")
+
+
+@pytest.mark.parametrize(("kind", "options"), [("causal", ""), ("encoder", "classes = 2")])
+def test_hugging_face_models_are_trained_through_adapters(
+    kind: str, options: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hub_folder(tmp_path, kind)
+    model = f'kind = "{kind}"\nsource = "network"\nadapters = 2\n{options}'
+    plan = PLAN.replace("words = 150\nembedding = 8\nhidden = 8\nlayers = 1", model)
+    if kind == "encoder":
+        plan = plan.replace('protect = ["numbers"]', 'protect = ["numbers"]\nlabel = "topic"')
+    code, found, error = run(capsys, str(write(tmp_path, plan)), "--seed", "1")
+    assert code == 0, error
+    assert found["held_out"] > 0
+    guarantee = read_note(tmp_path / "model.safetensors")["guarantee"]
+    assert guarantee.sound
+    assert guarantee.epsilon == pytest.approx(found["epsilon"])
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -157,14 +157,14 @@ def _hugging_face(file: PlanFile, prepared: Prepared) -> tuple[TextModel, Batch,
     place, name = (local if local.exists() else source), given.get("file")
     tokenizer = huggingface.load_tokenizer(place, file=name)
     dropout = bool(given.get("dropout", False))
-    model: TextModel
+    model: huggingface.CausalModel | huggingface.EncoderClassifier
     if given["kind"] == "causal":
         model = huggingface.CausalModel.load(place, file=name, dropout=dropout)
-        if given.get("adapters"):
-            add_adapters(model.network, rank=int(given["adapters"]))
     else:
         model = huggingface.EncoderClassifier.load(
             place, int(given.get("classes", 2)), train_encoder=bool(given.get("train_encoder", False)), dropout=dropout
         )
+    if given.get("adapters"):
+        add_adapters(model.network, rank=int(given["adapters"]))
     held_out = huggingface.encode(tokenizer, prepared.held_out, length) if prepared.held_out else None
     return model, huggingface.encode(tokenizer, prepared.sentences, length), held_out, None

@@ -47,13 +47,16 @@ def gpt2(adapters: bool = False) -> CausalModel:
     return model
 
 
-def encoder(train_encoder: bool) -> EncoderClassifier:
+def encoder(train_encoder: bool, adapters: bool = False) -> EncoderClassifier:
     torch.manual_seed(3)
     config = transformers.BertConfig(
         vocab_size=40, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=12,
         hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, attn_implementation="eager",
     )  # fmt: skip
-    return EncoderClassifier(transformers.BertModel(config, add_pooling_layer=False), 2, train_encoder=train_encoder)
+    model = EncoderClassifier(transformers.BertModel(config, add_pooling_layer=False), 2, train_encoder=train_encoder)
+    if adapters:
+        add_adapters(model.network, rank=2)
+    return model
 
 
 MODELS: dict[str, Callable[[], TextModel]] = {
@@ -61,6 +64,7 @@ MODELS: dict[str, Callable[[], TextModel]] = {
     "gpt-2 with adapters": lambda: gpt2(adapters=True),
     "head on a frozen encoder": lambda: encoder(False),
     "encoder and head": lambda: encoder(True),
+    "adapters and head": lambda: encoder(False, adapters=True),
 }
 
 
