@@ -56,7 +56,8 @@ def write(path: Path, texts: list[str]) -> Path:
     elif kind == ".txt":
         content = "".join(text + "\n" for text in texts)
     else:
-        content = "text,n\n" + "".join(f"{text},{n}\n" for n, text in enumerate(texts))
+        mark = "\t" if kind == ".tsv" else ","
+        content = f"text{mark}n\n" + "".join(f"{text}{mark}{n}\n" for n, text in enumerate(texts))
     if path.suffix == ".gz":
         path.write_bytes(gzip.compress(content.encode()))
     elif path.suffix == ".zst":
@@ -112,7 +113,10 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sfumato.scale.columnar._ROW_GROUP_RECORDS", 1500)
 
 
-@pytest.mark.parametrize(("name", "kills"), [("a.csv", (1, 2, 1)), ("a.jsonl.gz", (2,)), ("a.parquet", (2,))])
+@pytest.mark.parametrize(
+    ("name", "kills"),
+    [("a.csv", (1, 2, 1)), ("a.jsonl.gz", (2,)), ("a.parquet", (2,)), ("a.txt.zst", (2,)), ("a.tsv", (2,))],
+)
 def test_a_run_killed_and_taken_up_gives_the_bytes_of_one_that_was_not(
     tmp_path: Path,
     tiny_space: Path,
@@ -205,6 +209,24 @@ def test_workers_write_the_bytes_of_a_single_process(
         result = program(*arguments(source, target, tiny_space, *options))
         assert (result.code, result.err) == (0, "")
     assert targets[0].read_bytes() == targets[1].read_bytes()
+
+
+def test_a_run_by_workers_is_taken_up_by_one_process_and_the_other_way_round(
+    tmp_path: Path, tiny_space: Path, key: Path, out: Path, program: Program
+) -> None:
+    source, whole = write(tmp_path / "a.csv", lines()), out / "whole.csv"
+    assert program(*arguments(source, whole, tiny_space, "--key", key)).code == 0
+    for first, then in (("1", "2"), ("2", "1")):
+        target = out / f"{first}.csv"
+        script = tmp_path / f"{first}.py"  # a file, since workers import the main module again
+        body = KILLED.replace("global lives", "pass").replace("lives -= 1", "globals()['lives'] -= 1")
+        script.write_text("if __name__ == '__main__':\n" + "".join(f"    {line}\n" for line in body.splitlines()))
+        given = arguments(source, target, tiny_space, "--key", key, "--resume")
+        run = [sys.executable, str(script), "2", *given, "--workers", first]
+        assert subprocess.run(run, capture_output=True, check=False, timeout=60).returncode == -signal.SIGKILL
+        result = program(*given, "--workers", then)
+        assert (result.code, result.err) == (0, "")
+        assert target.read_bytes() == whole.read_bytes()
 
 
 def test_workers_map_a_compiled_mechanism_and_give_the_same_bytes(
