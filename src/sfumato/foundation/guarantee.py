@@ -86,18 +86,15 @@ class Guarantee:
 
     def with_public(self, *items: str) -> Self:
         """Return this guarantee with more things declared public."""
-        new = tuple(item for item in items if item not in self.public)
-        return dataclasses.replace(self, public=self.public + new)
+        return dataclasses.replace(self, public=tuple(dict.fromkeys(self.public + items)))
 
     def with_notes(self, *notes: str) -> Self:
         """Return this guarantee with further sentences in its statement."""
-        new = tuple(note for note in notes if note not in self.notes)
-        return dataclasses.replace(self, notes=self.notes + new)
+        return dataclasses.replace(self, notes=tuple(dict.fromkeys(self.notes + notes)))
 
     def with_document_notes(self, *notes: str) -> Self:
         """Return this guarantee with further sentences for whoever adds it up over a document."""
-        new = tuple(note for note in notes if note not in self.document_notes)
-        return dataclasses.replace(self, document_notes=self.document_notes + new)
+        return dataclasses.replace(self, document_notes=tuple(dict.fromkeys(self.document_notes + notes)))
 
     def with_randomness(self, secure: bool) -> Self:
         """Return this guarantee as it holds for random numbers that are (not) secret."""

@@ -49,7 +49,10 @@ class Lookup:
         lower = token.lower()
         position = index.get(lower, UNKNOWN)
         if position == UNKNOWN and (token != lower or not token.isascii()):
-            position = index.get(token, index.get(without_accents(lower), UNKNOWN))
+            plain = without_accents(lower)
+            if self._numbers_apart and plain.isdecimal():  # digits in circles, superscripts
+                return UNKNOWN
+            position = index.get(token, index.get(plain, UNKNOWN))
         if position == UNKNOWN and self._spell:
             near = self._spelling.nearest(lower)
             return UNKNOWN if near is None else near

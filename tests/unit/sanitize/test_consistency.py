@@ -181,6 +181,22 @@ def test_no_digit_passes_in_a_mixed_token_even_where_unknown_words_are_kept():
         assert not set("①②¹²³Ⅷ½") & set(sanitizer("pin ①② ¹²³ Ⅷ ½", RunKey.from_seed(seed)).text)
 
 
+def test_with_a_digit_mechanism_no_word_mechanism_sees_a_number_however_it_is_written():
+    """Numbers of the vocabulary are near one another, and a word mechanism would often let them pass."""
+    from sfumato.mechanism.digits import digits
+
+    numbers = [str(number) for number in range(20)]
+    space = Space.from_arrays(numbers, np.arange(20.0)[:, None])
+    sure = sfumato.compile("tem", space, epsilon=500.0)
+    assert sfumato.Sanitizer(sure)("12 ①② ¹²").text == "12 12 12"
+    sanitizer = sfumato.Sanitizer(sure, digits=digits(epsilon=0.01))
+    batch = sanitizer.batch(["①② ¹² 12"] * 300, key=KEY)
+    assert batch.counts.out_of_vocabulary == 600
+    for place in range(3):
+        assert sum(text.split()[place] == "12" for text in batch.texts) < 60
+    assert list(batch.guarantee.public).count("how many digits a number has") == 1
+
+
 def test_identifiers_are_replaced_first_where_asked():
     from sfumato.sanitize.identifiers import IdentifierReplacer
 
