@@ -30,6 +30,11 @@ def figure_svg(figure: Mapping[str, Any]) -> str:
             xlabel=figure["x_label"], ylabel=figure["y_label"], title=figure["title"],
             xscale="log" if figure["log_x"] else "linear",
         )  # fmt: skip
+        if figure["log_x"]:
+            ticks = _required("matplotlib.ticker")
+            panel.xaxis.set_major_locator(ticks.LogLocator(subs=(1.0, 2.0, 5.0)))
+            panel.xaxis.set_major_formatter("{x:g}")
+            panel.xaxis.set_minor_formatter(ticks.NullFormatter())
         panel.grid(True, alpha=0.25)
         panel.legend(fontsize="small", loc="center left", bbox_to_anchor=(1.0, 0.5))
         written = io.StringIO()
