@@ -22,7 +22,7 @@ An error is one line on standard error, and never holds words of the input. An o
 | exit code | |
 |---|---|
 | 0 | done |
-| 1 | a claim does not hold (`sfumato verify`) |
+| 1 | a claim does not hold (`verify`, `audit`), or a ledger does not add up (`budget verify`) |
 | 2 | something to be mended by the user |
 | 70 | a defect of the program |
 | 130, 143 | interrupted, asked to end |

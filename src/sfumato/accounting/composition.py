@@ -39,6 +39,10 @@ _SHARES = (0.02, 0.1, 0.25, 0.5, 0.75, 0.9, 0.98)
 """Shares of delta that are tried for the releases themselves; the rest is for the composition."""
 _SMALLEST_DELTA = 1e-305
 """Below this a delta loses digits; a bound for it would no longer be one."""
+_REACH = 20.0
+_LOG_BEYOND_REACH = -2 * _REACH**2
+"""Logarithm of the chance that so many coins fall farther from what is expected than reach x root of their number, to
+one side (Hoeffding 1963); heads beyond it are not counted one by one."""
 _Counted = list[tuple[float, int]]
 
 
@@ -165,13 +169,17 @@ def optimal_epsilon(epsilon: float, times: int, slack: float) -> float:
     )
     if epsilon == 0:
         return 0.0
-    heads = np.arange(times, -1, -1, dtype=np.float64)
+    expected, reach = times / (1 + math.exp(-epsilon)), _REACH * math.sqrt(times)
+    fewest, most = max(math.floor(expected - reach), 0), min(math.ceil(expected + reach), times)
+    heads = np.arange(most, fewest - 1, -1, dtype=np.float64)
     logs = special.gammaln(times + 1) - special.gammaln(heads + 1) - special.gammaln(times - heads + 1)
     tail = -times * math.log1p(math.exp(-epsilon))
     under_one, under_other = logs + tail - (times - heads) * epsilon, logs + tail - heads * epsilon
     # The logarithm of a large factorial carries an absolute error that a probability inherits as a relative one.
     error = 1e-15 * (times * math.log(times + 2) + times * epsilon + 100)
     ones = np.logaddexp.accumulate(under_one) + error
+    if most < times:
+        ones = np.logaddexp(ones, _LOG_BEYOND_REACH)
     others = np.logaddexp.accumulate(under_other) - error
     losses = (2 * heads - times) * epsilon
     log_slack = math.log(slack)
@@ -182,6 +190,8 @@ def optimal_epsilon(epsilon: float, times: int, slack: float) -> float:
     crossing[ones <= log_slack] = -math.inf
     upper = np.minimum(losses, crossing)
     found = float(np.max(np.where(ones > log_slack, upper, -math.inf), initial=-math.inf))
+    if fewest > 0:
+        found = max(found, float(losses[-1]))  # a threshold that was left out speaks of no epsilon beyond its own loss
     return up(max(found, 0.0), 1e-14)
 
 

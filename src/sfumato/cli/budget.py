@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +15,7 @@ import typer
 from sfumato.cli.progress import output_console
 from sfumato.foundation.checks import gather, require_count, require_one_of
 from sfumato.foundation.errors import DataError, ParameterError
-from sfumato.ledger.amounts import MEANINGS, Cost, exact
+from sfumato.ledger.amounts import DELTA_UNIT, MEANINGS, Cost, exact
 from sfumato.ledger.export import CONTENTS, FORMATS, export
 from sfumato.ledger.records import shown
 
@@ -90,7 +91,8 @@ def create(
     with opened_ledger(ledger, subject_key, create=True) as opened:
         if subject is not None:
             made = opened.create(subject, kind=kind, limit=limit, delta_limit=delta_limit, scope=scope)
-            typer.echo(f"budget {made.number}: {shown(made.limit)} of {MEANINGS[kind]}")
+            limits = _amounts(kind, made.limit, made.limit_delta_units * DELTA_UNIT)
+            typer.echo(f"budget {made.number}: {limits}")
             return
         names = _lines(str(subjects))
         count = opened.create_each(names, kind=kind, limit=limit, delta_limit=delta_limit, scope=scope)
@@ -142,10 +144,12 @@ def charge(
         left = opened.budget(subject, kind)
     if as_json:
         typer.echo(json.dumps({**made.to_json(), "replayed": made.replayed, "left": shown(left.left)}, indent=2))
-    elif made.replayed:
-        typer.echo(f"charged before (charge {made.number}); {shown(left.left)} of {MEANINGS[kind]} left")
+        return
+    rest = f"{_amounts(kind, left.left, left.delta_left)} left"
+    if made.replayed:
+        typer.echo(f"charged before (charge {made.number}); {rest}")
     else:
-        typer.echo(f"charge {made.number}: {shown(made.amount)}; {shown(left.left)} of {MEANINGS[kind]} left")
+        typer.echo(f"charge {made.number}: {shown(made.amount)}; {rest}")
 
 
 @app.command("history")
@@ -234,6 +238,12 @@ def export_ledger(
         finally:
             beside.unlink(missing_ok=True)
     typer.echo(f"wrote {count:,} {contents} to {path}", err=True)
+
+
+def _amounts(kind: str, amount: Fraction, delta: Fraction) -> str:
+    """Say an amount of budget, with its delta where the kind has one."""
+    text = f"{shown(amount)} of {MEANINGS[kind]}"
+    return f"{text} and {shown(delta)} of delta" if kind == "approximate" else text
 
 
 def _lines(name: str) -> list[str]:

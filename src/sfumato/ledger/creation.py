@@ -33,8 +33,10 @@ class Terms:
     def of(cls, kind: str, limit: Amount, delta_limit: Amount | None, scope: str) -> Terms:
         """Check the terms and turn them into whole units, rounded down."""
         require_one_of(UNITS, kind=kind)
-        if (delta_limit is not None) != (kind == "approximate"):
-            raise ParameterError("a budget has a delta limit if, and only if, its kind is 'approximate'")
+        if kind == "approximate" and delta_limit is None:
+            raise ParameterError("a budget of kind 'approximate' needs a delta_limit as well, such as 1e-6")
+        if kind != "approximate" and delta_limit is not None:
+            raise ParameterError(f"a budget of kind {kind!r} has no delta_limit; only kind 'approximate' has one")
         delta = exact("delta_limit", delta_limit or 0)
         if delta > 1:
             raise ParameterError("delta_limit must be at most 1")

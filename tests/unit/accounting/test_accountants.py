@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.accounting import gaussian, zcdp
+from sfumato.accounting import composition, gaussian, zcdp
 from sfumato.accounting.accountants import ACCOUNTANTS, accountant, compare
 from sfumato.accounting.composition import advanced_epsilon, optimal_epsilon, optimal_epsilon_of_unlike
 from sfumato.accounting.events import (
@@ -132,6 +132,29 @@ def test_the_composition_theorems_are_ordered(epsilon, times, log_slack):
     assert optimal <= epsilon * times * (1 + 1e-9)
     assert optimal <= advanced_epsilon([(epsilon, times)], slack) * (1 + 1e-9)
     assert optimal <= optimal_epsilon_of_unlike([(epsilon, times)], slack) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(("epsilon", "slack"), [(1e-3, 1e-5), (0.5, 1e-300), (1e-3, 0.5), (30.0, 1e-9)])
+def test_heads_that_are_next_to_impossible_need_not_be_counted(monkeypatch, epsilon, slack):
+    some = optimal_epsilon(epsilon, 100_000, slack)
+    monkeypatch.setattr(composition, "_REACH", 1e4)
+    assert some == pytest.approx(optimal_epsilon(epsilon, 100_000, slack), rel=1e-12)
+
+
+def test_a_thousand_million_releases_are_added_up():
+    found = optimal_epsilon(1e-5, 10**9, 1e-5)
+    assert 1.19 < found < optimal_epsilon_of_unlike([(1e-5, 10**9)], 1e-5)
+
+
+def test_a_unit_may_own_thousands_of_records():
+    chances = MixtureOfGaussiansEvent.of_sampled_group(1.0, size=5000, rate=0.01).probabilities
+    assert math.fsum(chances) == pytest.approx(1, rel=1e-12)
+    assert math.fsum(k * chance for k, chance in enumerate(chances)) == pytest.approx(50, rel=1e-12)
+    exact = math.comb(60, 7) * 0.3**7 * 0.7**53
+    assert MixtureOfGaussiansEvent.of_sampled_group(1.0, size=60, rate=0.3).probabilities[7] == pytest.approx(exact)
+    for rate in (1e-9, 1.0):
+        chances = MixtureOfGaussiansEvent.of_sampled_group(1.0, size=40, rate=rate).probabilities
+        assert math.fsum(chances) == pytest.approx(1, rel=1e-15)
 
 
 def test_bounded_range_is_worth_a_quarter_of_what_purity_gives():

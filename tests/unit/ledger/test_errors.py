@@ -9,6 +9,7 @@ import socket
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import time
 import traceback
 from pathlib import Path
@@ -223,19 +224,65 @@ assert result.passed and result.charges == confirmed + 1, result
 """
 
 
-def test_a_full_disk(tmp_path: Path) -> None:
-    """A file system of two megabytes fills up; with room made, the ledger goes on where it was."""
+FILL_POSTGRES = """
+import os, pathlib, sys
+from postgres_server import PostgresServer
+from sfumato.ledger import Cost, Ledger, LedgerFullError, Request
+small = pathlib.Path(sys.argv[1])
+server = PostgresServer()
+try:
+    ledger = Ledger.open(server.new_database(), timeout=5)
+    ledger.create("ada", kind="pure", limit=1000)
+    server.execute("CHECKPOINT")
+    room = os.statvfs(small)
+    filler = small / "filler"
+    filler.write_bytes(bytes(room.f_bavail * room.f_frsize - 1_000_000))
+    requests = [Request("ada", [Cost.pure("0.001")], purpose="x" * 200)] * 200
+    confirmed = 0
+    try:
+        while confirmed < 20_000:
+            confirmed = ledger.charge_each(requests)[-1].charge.number
+    except LedgerFullError as error:
+        print(error)
+    filler.unlink()
+    assert ledger.charge("ada", Cost.pure("0.001")).number == confirmed + 1
+    result = ledger.verify()
+    assert result.passed and result.charges == confirmed + 1, result
+    ledger.close()
+finally:
+    server.stop()
+"""
+
+
+@pytest.mark.parametrize(
+    ("megabytes", "program", "message"),
+    [
+        (2, FILL, "the disk is full; make room and try again"),
+        (120, FILL_POSTGRES, "the disk of the database is full; make room and try again"),
+    ],
+    ids=["sqlite", "postgresql"],
+)
+def test_a_full_disk(
+    request: pytest.FixtureRequest, tmp_path: Path, megabytes: int, program: str, message: str
+) -> None:
+    """A small file system fills up; with room made, the ledger goes on where it was."""
     unshare = shutil.which("unshare")
-    small = tmp_path / "small"
-    small.mkdir()
-    mount = f"mount -t tmpfs -o size=2m tmpfs {small} && "
+    small = Path(tempfile.mkdtemp())  # the server's user may not enter the folders of pytest
+    request.addfinalizer(small.rmdir)
+    mount = f"mount -t tmpfs -o size={megabytes}m,mode=1777 tmpfs {small} && "
     if unshare is None or subprocess.run([unshare, "-m", "sh", "-c", mount + "true"], capture_output=True).returncode:
         pytest.skip("a small file system can be mounted by root only")
+    settings = {**os.environ}
+    filler = "head -c 1200000 /dev/zero > filler && "
+    if program is FILL_POSTGRES:
+        request.getfixturevalue("postgres")  # skips where there is no server to start
+        settings |= {"TMPDIR": str(small), "PYTHONPATH": str(Path(__file__).parents[2])}
+        filler = ""
     script = tmp_path / "fill.py"
-    script.write_text(FILL)
-    command = f"{mount} head -c 1200000 /dev/zero > {small}/filler && exec {sys.executable} {script} {small}"
+    script.write_text(program)
+    command = f"{mount} cd {small} && {filler} exec {sys.executable} {script} {small}"
     filled = subprocess.run(
-        [unshare, "-m", "sh", "-c", command], capture_output=True, text=True, timeout=120, env={**os.environ}
+        [unshare, "-m", "sh", "-c", command], capture_output=True, text=True, timeout=120, env=settings
     )
     assert filled.returncode == 0, filled.stderr[-2000:]
-    assert "the disk is full; make room and try again" in filled.stdout
+    assert message in filled.stdout
