@@ -42,6 +42,20 @@ def test_words_are_replaced_and_all_else_stays(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.csv", "out.csv", "out.csv.guarantee.json"]
 
 
+def test_that_other_columns_are_copied_is_part_of_the_guarantee(
+    program: Program, source: Path, tiny_space: Path, tmp_path: Path
+) -> None:
+    lines, target = tmp_path / "lines.txt", tmp_path / "out.txt"
+    lines.write_text("cold rain\n", encoding="utf-8")
+    result = program("privatize", source, "-c", "text", "-o", tmp_path / "out.csv", "-s", tiny_space, "-e", "1")
+    assert "all columns that were not named, which are copied" in " ".join(result.out.split())
+    assert program("privatize", lines, "-o", target, "-s", tiny_space, "-e", "1", "-q").code == 0
+    for name, copied in (("out.csv", True), ("out.txt", False)):
+        data = json.loads((tmp_path / f"{name}.guarantee.json").read_text(encoding="utf-8"))
+        assert any("columns" in item for item in data["guarantee"]["public"]) is copied
+        assert data["settings"]["columns"] == ["text"]
+
+
 def test_the_guarantee_file(program: Program, source: Path, tiny_space: Path, tmp_path: Path) -> None:
     target = tmp_path / "out.csv"
     keep = tmp_path / "keep.txt"

@@ -19,10 +19,13 @@ from sfumato.foundation.randomness import RunKey
 from sfumato.sanitize import Sanitizer
 from sfumato.scale import RunSummary
 
+_COPIED = "all columns that were not named, which are copied as they are"
 
-def released_guarantee(sanitizer: Sanitizer, key: RunKey | None) -> Guarantee:
-    """Return the guarantee of what was written."""
-    return sanitizer.guarantee if key is None else sanitizer.guarantee.with_randomness(key.secure)
+
+def released_guarantee(sanitizer: Sanitizer, key: RunKey | None, named: Sequence[str]) -> Guarantee:
+    """Return the guarantee of what was written, ``named`` being the columns that were asked for."""
+    guarantee = sanitizer.guarantee if key is None else sanitizer.guarantee.with_randomness(key.secure)
+    return guarantee.with_public(_COPIED) if named else guarantee
 
 
 def guarantee_record(
@@ -31,11 +34,12 @@ def guarantee_record(
     request: MechanismRequest,
     summary: RunSummary,
     columns: Sequence[str],
+    text_columns: Sequence[str],
     key: RunKey | None,
     output_sha256: str | None,
 ) -> dict[str, Any]:
     """Return the content of the guarantee file."""
-    guarantee = released_guarantee(sanitizer, key)
+    guarantee = released_guarantee(sanitizer, key, columns)
     document = document_composition(guarantee, summary.longest_record)
     data = {
         "sfumato": sfumato.__version__,
@@ -59,7 +63,7 @@ def guarantee_record(
             "oov": sanitizer.oov,
             "case_carried": sanitizer.carry_case,
             "policy": f"kept: {sanitizer.policy.keeps}" if sanitizer.policy.keeps else "every word is protected",
-            "columns": list(columns),
+            "columns": list(columns or text_columns),
             "consistency": str(sanitizer.consistency),
             "public_length": sanitizer.public_length,
             "digits": None if sanitizer.digits is None else sanitizer.digits.guarantee.to_json(),

@@ -241,7 +241,7 @@ def privatize(
         one = jobs[0] if len(jobs) == 1 else None
         console = error_console() if jobs[0].target is None else output_console()
         written = (Path(output),) if one is None else (one.target, one.guarantee)
-        print_summary(console, summary, sanitizer, compiled, key, written)
+        print_summary(console, summary, sanitizer, compiled, reading.columns, key, written)
 
 
 @dataclass(frozen=True)

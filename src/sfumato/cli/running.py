@@ -96,7 +96,7 @@ class Run:
     def settings(self) -> dict[str, Any]:
         """Return what decides about the output, apart from inputs and key."""
         record = guarantee_record(
-            self.sanitizer, self.compiled, self.request, RunSummary(), self.reading.columns, None, None
+            self.sanitizer, self.compiled, self.request, RunSummary(), self.reading.columns, (), None, None
         )
         reading = [self.reading.encoding, self.reading.longest_record, self.reading.delimiter, self.reading.quotes]
         paying = [self.payment.ledger, self.payment.subject_column, self.payment.when_exhausted, self.payment.kind]
@@ -187,7 +187,14 @@ class _File:
             digest = None if part is None else part.sha256()
             if beside is not None:
                 record = guarantee_record(
-                    run.sanitizer, run.compiled, run.request, summary, reader.text_columns, self._key, digest
+                    run.sanitizer,
+                    run.compiled,
+                    run.request,
+                    summary,
+                    run.reading.columns,
+                    reader.text_columns,
+                    self._key,
+                    digest,
                 )
                 record["settings"] |= run.payment.settings(release)
                 beside.write(json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False).encode() + b"\n")

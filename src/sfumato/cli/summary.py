@@ -28,13 +28,14 @@ def print_summary(
     summary: RunSummary,
     sanitizer: Sanitizer,
     compiled: Compiled,
+    columns: Sequence[str],
     key: RunKey | None,
     files: Sequence[Path | None],
 ) -> None:
     """Print figures, guarantee and file names."""
     from rich.table import Table
 
-    guarantee = released_guarantee(sanitizer, key)
+    guarantee = released_guarantee(sanitizer, key, columns)
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="dim")
     table.add_column(overflow="fold")
