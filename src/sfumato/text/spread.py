@@ -51,6 +51,8 @@ class Spread:
     ends: Places
     counts: Places
     """Tokens of each text."""
+    separated: bool = False
+    """Whether there is a gap between any two tokens and none inside of one; so without addresses and ideographs."""
 
     @classmethod
     def of(cls, texts: Sequence[str]) -> Spread:
@@ -63,11 +65,12 @@ class Spread:
         whole = "\n".join(("", *texts, ""))
         lengths = np.fromiter(map(len, texts), dtype=np.intp, count=len(texts))
         bounds = np.concatenate([[1], 1 + np.cumsum(lengths + 1)])
-        starts, ends = _runs(whole)
+        starts, ends, separated = _runs(whole)
         if may_hold_addresses(whole):
             starts, ends = _with_addresses(texts, bounds, starts, ends)
+            separated = False
         counts = np.diff(np.searchsorted(starts, bounds))
-        return cls(whole, bounds, starts, ends, counts)
+        return cls(whole, bounds, starts, ends, counts, separated)
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -76,18 +79,11 @@ class Spread:
         """Return one token."""
         return self.whole[self.starts[place] : self.ends[place]]
 
-    @property
-    def ascii(self) -> bool:
-        """Whether no character is above 127."""
-        return self.whole.isascii()
-
     @cached_property
     def lowered(self) -> list[str]:
         """All tokens in lower case."""
-        if self.ascii:
-            found = self.whole.encode("ascii").translate(_lower_words()).decode("ascii").split()
-            if len(found) == len(self):  # no address, which holds characters that are gaps elsewhere
-                return found
+        if self.separated:
+            return _spaced(self.whole).lower().split()
         whole = self.whole
         spans = zip(self.starts.tolist(), self.ends.tolist(), strict=True)
         return [whole[start:end].lower() for start, end in spans]
@@ -96,12 +92,6 @@ class Spread:
     def cases(self) -> Places:
         """The letter case of every token, by its place in :class:`~sfumato.text.case.Case`."""
         cases = np.zeros(len(self), dtype=np.intp)
-        if not self.ascii:
-            for place, lowered in enumerate(self.lowered):
-                token = self.token(place)
-                if token != lowered:
-                    cases[place] = _CASES.index(case_of(token))
-            return cases
         points = characters(self.whole)
         is_capital = (points >= ord("A")) & (points <= ord("Z"))
         if is_capital.any():
@@ -109,6 +99,9 @@ class Spread:
             small = self._within((points >= ord("a")) & (points <= ord("z")))
             cases[(capitals == 1) & is_capital[self.starts]] = _CASES.index(Case.TITLE)
             cases[(capitals > 0) & (small == 0) & (self.ends - self.starts > 1)] = _CASES.index(Case.UPPER)
+        if not self.whole.isascii():
+            for place in np.flatnonzero(self._within(points >= 0x80)).tolist():
+                cases[place] = _CASES.index(case_of(self.token(place)))
         return cases
 
     def _within(self, flags: Flags) -> npt.NDArray[np.int32]:
@@ -161,18 +154,18 @@ def _laid_out(points: Points, begins: Places, sizes: Places) -> Points:
     return out
 
 
-def _runs(whole: str) -> tuple[Places, Places]:
-    """Return where tokens begin and end; addresses are taken apart."""
+def _runs(whole: str) -> tuple[Places, Places, bool]:
+    """Return where tokens begin and end, addresses taken apart, and whether there is a gap between any two."""
     kinds = _kinds(whole.isascii())[characters(whole)]
     inside = kinds == _LETTER
     edges = np.flatnonzero(inside[1:] != inside[:-1]) + 1
     starts, ends = edges[::2], edges[1::2]
     alone = np.flatnonzero(kinds == _IDEOGRAPH)
     if len(alone) == 0:
-        return starts, ends
+        return starts, ends, True
     starts = np.concatenate([starts, alone])
     order = np.argsort(starts, kind="stable")
-    return starts[order], np.concatenate([ends, alone + 1])[order]
+    return starts[order], np.concatenate([ends, alone + 1])[order], False
 
 
 def _with_addresses(texts: Sequence[str], bounds: Places, starts: Places, ends: Places) -> tuple[Places, Places]:
@@ -202,8 +195,16 @@ def _kinds(ascii_only: bool) -> npt.NDArray[np.uint8]:
     return kinds
 
 
+def _spaced(whole: str) -> str:
+    """Return the text with a space in place of every character of a gap."""
+    if whole.isascii():
+        return whole.encode("ascii").translate(_spaces()).decode("ascii")
+    points = characters(whole)
+    return written(np.where(_kinds(False)[points] == _GAP, np.uint32(0x20), points))
+
+
 @cache
-def _lower_words() -> bytes:
-    """Return a table that puts a space in place of every gap, and lower case in place of upper."""
+def _spaces() -> bytes:
+    """Return a table that puts a space in place of every ASCII character of a gap."""
     kinds = _kinds(True)
-    return bytes(ord(chr(code).lower()) if code < 0x80 and kinds[code] == _LETTER else 0x20 for code in range(256))
+    return bytes(code if code < 0x80 and kinds[code] != _GAP else 0x20 for code in range(0x100))

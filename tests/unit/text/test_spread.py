@@ -9,7 +9,7 @@ from sfumato.text.case import Case
 from sfumato.text.spread import Spread
 
 ANY_TEXT = st.text(st.characters(codec=None, exclude_categories=()), max_size=80)
-ODD_TEXT = st.text(st.sampled_from("abAB1@.:/wW'- \n\t\x1e\x00é中文İßK٣\u200b☔\ud800"), max_size=60)
+ODD_TEXT = st.text(st.sampled_from("abAB1@.:/wW'- \n\t\x1e\x00é中文İßKΣ٣\u200b☔\ud800"), max_size=60)
 ASCII_TEXT = st.text(st.characters(codec="ascii"), max_size=80)
 TEXTS = st.lists(st.one_of(ANY_TEXT, ODD_TEXT, ASCII_TEXT), max_size=5)
 
