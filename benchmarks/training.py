@@ -60,9 +60,10 @@ CONLL_EFFORT = Effort(
 AG_EFFORT = Effort(
     clip=0.5,
     user_clip=0.5,
-    settings=TrainSettings(optimizer="sgd", learning_rate=4.0),
+    published_rate=0.02,
+    settings=TrainSettings(optimizer="sgd", learning_rate=2.0),
     plain_settings=TrainSettings(optimizer="adam", learning_rate=3e-2),
-    user_settings=TrainSettings(optimizer="sgd", learning_rate=2.0, local_rate=0.5, local_batch=4),
+    user_settings=TrainSettings(optimizer="sgd", learning_rate=1.0, local_rate=0.5, local_batch=4),
     published_settings=TrainSettings(optimizer="sgd", learning_rate=0.03, local_rate=0.5, local_batch=4),
 )
 
@@ -263,7 +264,7 @@ def main(arguments: list[str]) -> None:
         elif what == "conll":
             compare("training_conll", language_task, CONLL_EFFORT, "perplexity", (2.0, 8.0))
         elif what == "ag":
-            compare("training_ag", topic_task, AG_EFFORT, "error", EPSILONS)
+            compare("training_ag", topic_task, AG_EFFORT, "error", (2.0, 8.0))
         elif what == "canary":
             canary()
         elif what == "draw":

@@ -169,6 +169,10 @@ def read(name: str) -> dict[str, Any]:
     return data
 
 
+def _measured(name: str) -> bool:
+    return (RESULTS / f"{name}.json").exists()
+
+
 def write() -> None:
     """Write all tables and draw all figures."""
     import matplotlib
@@ -176,14 +180,13 @@ def write() -> None:
     matplotlib.rcParams.update({"svg.hashsalt": "sfumato", "font.size": 9})
     put("training accounting", accounting(read("training_published")))
     lines = []
-    for name in TASKS:
-        data = read(name)
-        lines += task(name, data)
-        draw_task(name, data)
+    for name in (name for name in TASKS if _measured(name)):
+        lines += task(name, read(name))
+        draw_task(name, read(name))
     put("training figures", lines)
-    data = read("training_canary")
-    put("training canary", canary(data))
-    draw_canary(data)
+    if _measured("training_canary"):
+        put("training canary", canary(read("training_canary")))
+        draw_canary(read("training_canary"))
 
 
 if __name__ == "__main__":
