@@ -136,11 +136,11 @@ def draw_task(name: str, data: dict[str, Any]) -> None:
     others = [(label, one) for (label, _), one in means.items() if label not in SOUND]
     for place, (label, one) in enumerate(others):
         axes.axhline(one["mean"], linestyle="--", linewidth=1, color=f"C{place + 2}", label=label)
+        if one["low"] is not None:
+            axes.axhspan(one["low"], one["high"], color=f"C{place + 2}", alpha=0.12, linewidth=0)
     axes.axhline(data["start"], linestyle=":", color="black", label="public start")
     axes.set_xscale("log", base=2)
     axes.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
-    if data["measure"] == "perplexity":
-        axes.set_yscale("log")
     axes.set(xlabel="epsilon (delta 1e-5)", ylabel=f"held-out {data['measure']}", title=TASKS[name])
     axes.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5))
     chart.savefig(IMAGES / f"{name.replace('_', '-')}.svg", metadata={"Date": None})
