@@ -48,4 +48,6 @@ def mechanisms(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.
         options = ", ".join(f"{name}={value}" for name, value in _options(entry).items())
         described = f"{entry.summary}\n{options}\n" if options else f"{entry.summary}\n"
         table.add_row(entry.name, entry.guarantee_kind, "yes" if entry.sound else "NO", described)
-    output_console().print(table)
+    console = output_console()
+    console.print(table)
+    console.print("Below each summary are its options with their defaults; give one as --option KEY=VALUE.")
