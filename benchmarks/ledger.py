@@ -278,8 +278,9 @@ def table() -> str:
             "",
             *lines,
             "",
-            f"The longest history is {sizes_of(data)} on disk. `verify` takes time in proportion to the history: {checks}. PostgreSQL on the loopback of the same machine; "
-            f"{data['machine']}, commit {data['commit']}; `python benchmarks/ledger.py`.",
+            f"The longest history is {sizes_of(data)} on disk. `verify` takes time in proportion to the history: {checks}. "
+            f"PostgreSQL on the loopback of the same machine; {data['machine']}, commit {data['commit']}; "
+            "`python benchmarks/ledger.py`.",
         ]
     )
 
