@@ -22,12 +22,17 @@ _TOO_LONG_TO_SHOW = 10**40
 
 
 def _is_real(value: object) -> bool:
-    if isinstance(value, bool):
+    if isinstance(value, bool) or _is_array(value):
         return False
     try:
         return math.isfinite(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
         return False
+
+
+def _is_array(value: object) -> bool:
+    """Return whether a value has a shape; old numpy takes an array of one number for that number."""
+    return getattr(value, "shape", ()) != ()
 
 
 def _require(accepts: Callable[[float], bool], wanted: str, values: Mapping[str, object]) -> None:
@@ -46,7 +51,7 @@ def _shown(value: object) -> str:
         return "a number of more than 40 digits"
     if value is None or isinstance(value, (bool, int, float)):
         return repr(value)
-    if not isinstance(value, (str, bytes)):
+    if not (isinstance(value, (str, bytes)) or _is_array(value)):
         with contextlib.suppress(TypeError, ValueError, OverflowError):
             return repr(float(value))  # type: ignore[arg-type]
     return f"a value of type {type(value).__name__}"

@@ -78,17 +78,22 @@ def _plain_values(name: str, array: pa.Array) -> list[Any]:
     return values
 
 
+def _is_string_view(kind: pa.DataType) -> bool:
+    is_string_view = getattr(pa.types, "is_string_view", None)  # since pyarrow 16
+    return is_string_view is not None and bool(is_string_view(kind))
+
+
 def _is_text(kind: pa.DataType) -> bool:
     if pa.types.is_dictionary(kind):
         return _is_text(kind.value_type)
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or _is_string_view(kind))
 
 
 def _written_type(kind: pa.DataType) -> pa.DataType:
     """Return the type that sanitized text gets in place of the one it had."""
     if pa.types.is_dictionary(kind):
         return _written_type(kind.value_type)
-    return pa.string() if pa.types.is_string_view(kind) else kind
+    return pa.string() if _is_string_view(kind) else kind
 
 
 class ArrowReader(Reader):
