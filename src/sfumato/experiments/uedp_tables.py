@@ -122,12 +122,12 @@ class _Bench:
 
     def perplexities(self, method: str, epsilon: float) -> list[float]:
         """Return the perplexity on held-out sentences for every seed."""
-        from sfumato.training.neural.comparison import measure
+        from sfumato.training.neural.batch import evaluate
+        from sfumato.training.neural.comparison import prepare, train
 
-        return [
-            float(measure(self.task, method, self.effort, seed=seed, epsilon=epsilon)["figure"])
-            for seed in self.config.seeds
-        ]
+        prepared = prepare(self.task, method, self.effort, epsilon)
+        models = (train(self.task, prepared, seed) for seed in self.config.seeds)
+        return [float(evaluate(model, self.task.held_out_batch)) for model in models]
 
     def start(self) -> float:
         """Return the perplexity of the public model."""
@@ -274,13 +274,13 @@ EXPERIMENT = Experiment(
         "small": Config(),
         "cpu": Config(
             data="conll",
-            words=1000,
+            words=800,
             hidden=32,
-            length=14,
-            sentences=2500,
-            held_out=400,
-            public=1500,
-            public_steps=60,
+            length=12,
+            sentences=1500,
+            held_out=300,
+            public=1000,
+            public_steps=40,
             steps=20,
             rate=0.1,
             limits=(1, 4, 16),
