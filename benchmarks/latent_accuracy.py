@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import itertools
 import json
 import math
 import os
@@ -51,7 +52,7 @@ class LatentConfig:
     """What to measure; the defaults are the published figures, :meth:`small` takes a minute."""
 
     datasets: tuple[str, ...] = ("imdb", "sst2")
-    encoders: tuple[str, ...] = ("minilm", "direction")
+    encoders: tuple[str, ...] = ("direction", "minilm")
     epsilons: tuple[float, ...] = (0.5, 1.0, 2.0, 4.0, 10.0)
     sweep_epsilons: tuple[float, ...] = (4.0, 10.0)
     """For the clipping norm and the position."""
@@ -411,19 +412,23 @@ TABLES = {
 }
 
 
-def kept(config: LatentConfig, parts: Sequence[str], make: Callable[[], Any]) -> Any:
-    """Return what was made before, or make it and keep it, so that an interrupted run can go on."""
+def kept(config: LatentConfig, parts: Sequence[str], make: Callable[[], Any], patience: float = math.inf) -> Any:
+    """Return what was made before, or make it and keep it; None where no processor time is left for it."""
     shape = {name: value for name, value in asdict(config).items() if name not in ("tables", "datasets", "encoders")}
     label = json.dumps([shape, *parts], sort_keys=True)
     path = data.cache_folder() / f"rows-{hashlib.sha256(label.encode()).hexdigest()[:24]}.json"
     if not path.exists():
+        if time.process_time() > patience:
+            return None
         partial = path.with_suffix(f".{os.getpid()}.part")
         partial.write_text(json.dumps(make()))
         partial.rename(path)
     return json.loads(path.read_text())
 
 
-def block(config: LatentConfig, table: str, encoder: str, dataset: str, epsilon: float) -> list[dict[str, Any]]:
+def block(
+    config: LatentConfig, table: str, encoder: str, dataset: str, epsilon: float, patience: float
+) -> list[dict[str, Any]] | None:
     """Return the rows of a table for one encoder, data set and epsilon."""
     several = encoder == "direction" or table == "accounting"
     one = replace(config, epsilons=(epsilon,), seeds=config.seeds if several else config.seeds[:3])
@@ -432,7 +437,7 @@ def block(config: LatentConfig, table: str, encoder: str, dataset: str, epsilon:
         found = position_rows(one, encoder) if table == "position" else TABLES[table](one, dataset, encoder)
         return [{"dataset": dataset, "encoder": encoder, **row} for row in found]
 
-    rows: list[dict[str, Any]] = kept(one, (table, encoder, dataset), make)
+    rows: list[dict[str, Any]] | None = kept(one, (table, encoder, dataset), make, patience)
     return rows
 
 
@@ -440,33 +445,47 @@ def run(
     config: LatentConfig | None = None,
     tell: Callable[[str], None] = lambda line: None,
     keep: Callable[[dict[str, Any]], object] = lambda result: None,
+    patience: float = math.inf,
 ) -> dict[str, Any]:
-    """Return all tables as plain data; ``keep`` is given what there is after each of them."""
+    """Return all tables as plain data; ``keep`` is given what there is after each of them.
+
+    After ``patience`` processor seconds nothing more is measured: what is missing makes the result not ``complete``, and
+    the next run goes on from there.
+    """
     chosen = config or LatentConfig()
     torch.set_num_threads(1)
+    tables: dict[str, list[dict[str, Any]]] = {}
     result: dict[str, Any] = {
         "config": asdict(chosen),
         "records": {name: len(data.load(name, chosen.limit).labels) for name in data.NAMES},
         "word_pieces": data.MAX_TOKENS,
         "token_table_pieces": TOKENS,
-        "without_noise": without_noise(chosen),
-        "tables": {},
+        "complete": False,
+        "tables": tables,
     }
+    missing = 0
     for table in chosen.tables:
-        rows: list[dict[str, Any]] = []
-        for dataset in ("sst2",) if table == "position" else chosen.datasets:
-            for encoder in chosen.encoders:
-                for epsilon in chosen.epsilons_of(table):
-                    rows += block(chosen, table, encoder, dataset, epsilon)
-                    tell(f"{table}, {dataset}, {encoder}, epsilon {epsilon:g}: {time.process_time():.0f} s")
-        result["tables"][table] = rows
+        tables[table] = []
+        datasets = ("sst2",) if table == "position" else chosen.datasets
+        for encoder, dataset in itertools.product(chosen.encoders, datasets):
+            for epsilon in chosen.epsilons_of(table):
+                found = block(chosen, table, encoder, dataset, epsilon, patience)
+                missing += found is None
+                tables[table] += found or []
+                took = "left for later" if found is None else f"{time.process_time():.0f} s"
+                tell(f"{table}, {dataset}, {encoder}, epsilon {epsilon:g}: {took}")
         keep(result)
+    best = without_noise(chosen, patience)
+    missing += None in best
+    result["without_noise"] = [row for row in best if row is not None]
+    result["complete"] = not missing
+    keep(result)
     return result
 
 
-def without_noise(config: LatentConfig) -> list[dict[str, Any]]:
+def without_noise(config: LatentConfig, patience: float) -> list[dict[str, Any] | None]:
     """Return what the encoders allow at best."""
-    rows = []
+    rows: list[dict[str, Any] | None] = []
     for dataset in config.datasets:
         for encoder in config.encoders:
 
@@ -479,8 +498,8 @@ def without_noise(config: LatentConfig) -> list[dict[str, Any]]:
             def make(one: Callable = one, dataset: str = dataset, encoder: str = encoder) -> dict[str, float]:
                 return over_seeds(config, dataset, encoder, one)
 
-            best = kept(config, ("without noise", encoder, dataset), make)
-            rows.append({"dataset": dataset, "encoder": encoder, **best})
+            best = kept(config, ("without noise", encoder, dataset), make, patience)
+            rows.append(best and {"dataset": dataset, "encoder": encoder, **best})
     return rows
 
 
@@ -491,9 +510,16 @@ if __name__ == "__main__":
         """Show how far it is."""
         print(line, flush=True)
 
+    def given(option: str) -> str | None:
+        """Return what follows an option."""
+        return sys.argv[sys.argv.index(option) + 1] if option in sys.argv else None
+
+    only, seconds = given("--only"), float(given("--seconds") or math.inf)
     if "--small" in sys.argv:
-        print(json.dumps(run(LatentConfig.small(), say)["tables"], indent=1))
-    elif "--only" in sys.argv:  # one table, so that several can be made at once; the whole run then finds its rows
-        run(replace(LatentConfig(), tables=(sys.argv[sys.argv.index("--only") + 1],)), say)
+        found = run(LatentConfig.small(), say)
+        print(json.dumps(found["tables"], indent=1))
+    elif only:  # one table, so that several can be made at once; the whole run then finds its rows
+        found = run(replace(LatentConfig(), tables=(only,)), say, patience=seconds)
     else:
-        run(tell=say, keep=lambda result: save("latent_accuracy", result))
+        found = run(tell=say, keep=lambda result: save("latent_accuracy", result), patience=seconds)
+    sys.exit(0 if found["complete"] else 75)  # 75: run it again to go on

@@ -63,9 +63,9 @@ def accounting(rows: list[Row]) -> list[str]:
     for row in where(rows, mode=MODES[0]):
         same = {name: row[name] for name in ("dataset", "encoder", "epsilon")}
         others = [first(where(rows, mode=mode, **same)) for mode in MODES]
-        sound = others[2]["sound_epsilon"] if others[2] else float("nan")
+        sound = f"{others[2]['sound_epsilon']:.1f}" if others[2] else ""
         lines.append(
-            [f"{NAMES[row['dataset']]}, {NAMES[row['encoder']]}", f"{row['epsilon']:g}", *map(cell, others), f"{sound:.1f}",
+            [f"{NAMES[row['dataset']]}, {NAMES[row['encoder']]}", f"{row['epsilon']:g}", *map(cell, others), sound,
              cell(row, "local_accuracy")]
         )  # fmt: skip
     head = [
@@ -78,6 +78,12 @@ def accounting(rows: list[Row]) -> list[str]:
         "asked at home",
     ]
     return table(head, lines)
+
+
+def with_grid(rows: list[Row] | None, across: str, *options: Any, **wanted: Any) -> tuple[list[Row], list[str]]:
+    """Return rows together with their grid; nothing where they have not been measured."""
+    chosen = where(rows or [], **wanted)
+    return chosen, grid(chosen, across, *options, **wanted)
 
 
 def figures(data: Row) -> list[str]:
@@ -97,43 +103,48 @@ def figures(data: Row) -> list[str]:
         "IMDB for SST-2). The clipping norm is the median norm of those public vectors.",
         '- Test queries are noised like everything else, except under "asked at home", where the owner fetches the head.',
         "",
-        f"Without any noise: {best}.",
-        "",
+        *([f"Without any noise: {best}.", ""] if best else []),
         "![Accuracy against epsilon](images/latent-accuracy.svg)",
         "",
-        "### Three ways of accounting",
-        "",
-        *accounting(tables["accounting"]),
-        "### Gaussian and Laplace noise, released once",
-        "",
-        *grid(tables["distribution"], "distribution", str),
-        "### Clipping norm, as a multiple of the public median",
-        "",
-        *grid(tables["clip"], "clip_factor", lambda value: f"{value:g}"),
-        "### Share of sentences that takes part",
-        "",
-        "One round by secret sampling:",
-        "",
-        *grid(tables["sampling"], "rate", lambda value: f"{100 * value:g} %", mode="secret sample, one round"),
-        "Asked at home:",
-        "",
-        *grid(tables["sampling"], "rate", lambda value: f"{100 * value:g} %", "local_accuracy", mode="secret sample, one round"),
-        "The published accounting, ten epochs' worth of sampled steps:",
-        "",
-        *grid(tables["sampling"], "rate", lambda value: f"{100 * value:g} %", mode="as_published, ten epochs"),
-        "All sentences in one shuffled batch (which hides a vector among those of its own label):",
-        "",
-        *grid(tables["sampling"], "rate", lambda value: f"{100 * value:g} %", mode="shuffled batch"),
-        "### Labels by randomised response",
-        "",
-        *grid(tables["labels"], "label_epsilon", lambda value: "public" if value is None else f"epsilon {value:g}"),
-    ]  # fmt: skip
-    if tables.get("position"):
-        lines += [
+    ]
+    share = lambda value: f"{100 * value:g} %"  # noqa: E731
+    sampled, published = {"mode": "secret sample, one round"}, {"mode": "as_published, ten epochs"}
+    sampling = tables.get("sampling", [])
+    sections: list[tuple[str, list[Row], list[str]]] = [
+        ("### Three ways of accounting", tables["accounting"], accounting(tables["accounting"])),
+        ("### Gaussian and Laplace noise, released once", *with_grid(tables.get("distribution"), "distribution", str)),
+        (
+            "### Clipping norm, as a multiple of the public median",
+            *with_grid(tables.get("clip"), "clip_factor", lambda value: f"{value:g}"),
+        ),
+        (
+            "### Share of sentences that takes part\n\nOne round by secret sampling:",
+            *with_grid(sampling, "rate", share, **sampled),
+        ),
+        ("Asked at home:", *with_grid(sampling, "rate", share, "local_accuracy", **sampled)),
+        (
+            "The published accounting, ten epochs' worth of sampled steps:",
+            *with_grid(sampling, "rate", share, **published),
+        ),
+        (
+            "All sentences in one shuffled batch (which hides a vector among those of its own label):",
+            *with_grid(sampling, "rate", share, mode="shuffled batch"),
+        ),
+        (
+            "### Labels by randomised response",
+            *with_grid(
+                tables.get("labels"),
+                "label_epsilon",
+                lambda value: "public" if value is None else f"epsilon {value:g}",
+            ),
+        ),
+        (
             f"### Noise on tokens or on the sentence (SST-2, up to {data['token_table_pieces']} word pieces)",
-            "",
-            *grid(tables["position"], "position", str),
-        ]
+            *with_grid(tables.get("position"), "position", str),
+        ),
+    ]
+    for title, rows, shown in sections:
+        lines += [title, "", *shown] if rows else []
     return [*lines, f"{data['machine']}, commit {data['commit']}; `benchmarks/latent_accuracy.py`.", ""]
 
 
@@ -158,6 +169,8 @@ def orderings(data: Row) -> list[str]:
     encoders = [(name, NAMES[name]) for name in data["config"]["encoders"]]
     for encoder, title in encoders:
         rows = where(tables["accounting"], encoder=encoder)
+        if not rows:
+            continue
         greatest, least = max(row["epsilon"] for row in rows), min(row["epsilon"] for row in rows)
         for mode in MODES:
             found = compared(rows, "epsilon", greatest, least, ("dataset", "encoder", "mode"), mode=mode)
@@ -166,21 +179,22 @@ def orderings(data: Row) -> list[str]:
             found = compared(rows, "mode", "as_published", other, same)
             lines.append([f"4.2: as published above {other}; {title}", *found])
     for encoder, title in encoders:
-        rows = where(tables["position"], encoder=encoder)
+        rows = where(tables.get("position", []), encoder=encoder)
         lines += [
             [f"4.5: {kind} above sentence; {title}", *compared(rows, "position", kind, "sentence", same)]
             for kind in ("token, as published", "token")
         ]
     for encoder, title in encoders:
-        rows = where(tables["distribution"], encoder=encoder)
+        rows = where(tables.get("distribution", []), encoder=encoder)
         lines.append(
             [f"4.6: Gaussian above Laplace; {title}", *compared(rows, "distribution", "gaussian", "laplace", same)]
         )
     for encoder, title in encoders:
-        rows = where(tables["sampling"], encoder=encoder)
+        rows = where(tables.get("sampling", []), encoder=encoder)
         for mode in ("as_published, ten epochs", "secret sample, one round"):
             found = compared(rows, "rate", 0.01, 1.0, (*same, "mode"), mode=mode)
             lines.append([f"4.7: 1 % above 100 %, {mode}; {title}", *found])
+    lines = [line for line in lines if line[-1] != "0"]
     return table(["comparison", "clearly above", "clearly below", "of"], lines)
 
 
