@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import statistics
 import sys
 import tempfile
@@ -35,7 +36,7 @@ from sfumato.foundation.randomness import RunKey
 from sfumato.mechanism import artifact
 from sfumato.scale import spark
 
-ROWS = 300_000
+ROWS = 240_000
 EXECUTORS = (1, 2)
 ROUNDS, RUNS = 2, 2
 PARTITIONS = 8
@@ -68,12 +69,14 @@ def cluster(executors: int, held: bool) -> Iterator[Any]:
         .config("spark.log.level", "ERROR")
         .getOrCreate()
     )
+    left = Path(pyspark.__file__).parent / "work" / session.sparkContext.applicationId
     try:
         if held:
             hold_executors(executors)
         yield session
     finally:
         session.stop()
+        shutil.rmtree(left, ignore_errors=True)  # every executor's copy of what was sent
 
 
 def hold_executors(count: int) -> None:
@@ -156,7 +159,15 @@ def main() -> None:
                     frame = session.read.parquet(str(folder / "rows"))
                     seconds(frame, compiled, 1)
                     measured[executors, held] += seconds(frame, compiled, RUNS)
-    figures: dict[str, Any] = {"rows": rows, "tokens": tokens, "local_runner_seconds": local}
+            # What was measured is kept, should the next round not end.
+            summed = summary(measured, tokens)
+            save("spark", {"rows": rows, "tokens": tokens, "local_runner_seconds": local, **summed})
+    print(json.dumps(summed, indent=1))
+
+
+def summary(measured: dict[tuple[int, bool], list[float]], tokens: int) -> dict[str, Any]:
+    """Return rates and their ratio, for executors that are held to one core each and for those that are not."""
+    figures: dict[str, Any] = {}
     for name, held in (("one_core_each", True), ("not_held", False)):
         one, two = (statistics.median(measured[executors, held]) for executors in EXECUTORS)
         figures[name] = {
@@ -164,8 +175,7 @@ def main() -> None:
             "tokens_per_second": {"1": tokens / one, "2": tokens / two},
             "two_over_one": one / two,
         }
-    print(json.dumps(figures, indent=1))
-    print("saved", save("spark", figures).name)
+    return figures
 
 
 if __name__ == "__main__":

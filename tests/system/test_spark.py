@@ -53,8 +53,10 @@ def session() -> Iterator[Any]:
             .getOrCreate()
         )
         made.sparkContext.setLogLevel("OFF")
+        left = home / "work" / made.sparkContext.applicationId
         yield made
         made.stop()
+        shutil.rmtree(left, ignore_errors=True)
 
 
 @pytest.fixture(scope="module")
