@@ -101,7 +101,38 @@ def spark() -> str:
     return table(["tokens/s", "one", "two", "two over one"], rows) + _measured("spark")
 
 
+def decoding() -> str:
+    """Exact and approximate decoding, by the length of the noise."""
+    figures = saved("speed")["sections"]["decoding"]
+    rows = []
+    for one in figures["noises"]:
+        exact, approximate = (figures["vectors"] / one[f"{kind}_seconds"] for kind in ("exact", "approximate"))
+        ratios = [f"{one['approximate_over_exact']:.1f}", f"{one['recall']:.3f}"]
+        rows.append([f"{one['noise_over_neighbour_distance']:g}", f"{exact:,.0f}", f"{approximate:,.0f}", *ratios])
+    head = ["noise, in distances to the nearest neighbour", "exact, vectors/s", "approximate", "ratio", "recall"]
+    return table(head, rows) + f"\n*{figures['words']:,} words, {figures['dimension']} dimensions.*\n"
+
+
+def large() -> str:
+    """The whole GloVe and a synthetic space of millions of words."""
+    cases = saved("speed")["sections"]["large"]
+    names = [name for name in ("glove", "synthetic") if name in cases]
+    shown = [
+        ("words", lambda case: f"{case['words']:,}"),
+        ("dimensions", lambda case: f"{case['dimension']}"),
+        ("loading", lambda case: f"{case['load_seconds']:,.1f} s"),
+        ("figures of the space, once", lambda case: f"{case['statistics_seconds']:,.0f} s"),
+        ("compiling published TEM", lambda case: f"{case['published_seconds']:,.1f} s"),
+        ("compiling a row when its word first occurs", lambda case: f"{1e3 * case['rows_seconds_per_row']:,.1f} ms"),
+        ("tokens/s once rows are there", lambda case: f"{case['warm_run_tokens_per_second']:,.0f}"),
+        ("peak memory", lambda case: f"{max(v for k, v in case.items() if k.endswith('peak_mib')):,.0f} MiB"),
+    ]
+    rows = [[what, *(value(cases[name]) for name in names)] for what, value in shown]
+    return table(["", *({"glove": "GloVe", "synthetic": "synthetic"}[name] for name in names)], rows)
+
+
 TABLES: dict[str, Callable[[], str]] = {
+    "decoding": decoding, "large": large,
     "floors": floors, "peers": peers, "killed-run": killed_run, "spark": spark,
 }  # fmt: skip
 
