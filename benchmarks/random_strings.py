@@ -1,7 +1,8 @@
 """A million random strings through every mechanism and every policy: nothing but a SfumatoError may come out.
 
 Writes ``results/random_strings.json``: how many strings each took and how long, or the type of what was raised, and the
-commit.  With ``--missing``, mechanisms and policies that are in the file already are left out.
+commit.  With ``--missing``, mechanisms and policies that are in the file already are left out; with names, such as
+``"policy presidio"``, only these are run and put into the file.
 """
 
 from __future__ import annotations
@@ -58,9 +59,10 @@ def sanitizers() -> dict[str, Callable[[], sfumato.Sanitizer]]:
 def main() -> None:
     """Run, print and save after each, so that a run that is cut short is not lost."""
     file = RESULTS / "random_strings.json"
-    outcome = json.loads(file.read_text())["outcome"] if "--missing" in sys.argv and file.exists() else {}
+    chosen = [argument for argument in sys.argv[1:] if argument != "--missing"]
+    outcome = json.loads(file.read_text())["outcome"] if len(sys.argv) > 1 and file.exists() else {}
     for name, make in sanitizers().items():
-        if name in outcome:
+        if name not in chosen if chosen else name in outcome:
             continue
         outcome[name] = put_through(name, make())
         print(f"{name:40} {outcome[name]['strings']:>9,} strings, raised: {outcome[name]['raised'] or 'nothing'}")
