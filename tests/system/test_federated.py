@@ -22,8 +22,8 @@ pytest.importorskip("torch", reason="the extra 'training' is not installed")
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "federated"
 TOOLS = Path(sys.executable).parent
-TIMEOUT = 40.0
-"""Seconds until a client that died is given up; the others reply in a few."""
+TIMEOUT = 45.0
+"""Seconds until a client that died is given up; the others reply in a few, on a machine that is not busy."""
 
 
 def environment(folder: Path) -> dict[str, str]:
@@ -193,9 +193,11 @@ def test_a_server_and_clients_in_processes_of_their_own_two_of_which_fail(tmp_pa
             env=environment(tmp_path), cwd=tmp_path, capture_output=True, text=True, timeout=120,
         )  # fmt: skip
         assert started.returncode == 0, started.stdout + started.stderr
-        assert waited((tmp_path / "model.safetensors").exists, 180), (tmp_path / "server.log").read_text()[-2000:]
+        assert waited((tmp_path / "model.safetensors").exists, 300), (tmp_path / "server.log").read_text()[-2000:]
     found = note(tmp_path)
-    assert found["used"] == [2, 1]
-    assert found["left_out"] == [1, 2]
+    first, second = found["used"]
+    assert 1 <= first <= 2, "client 2 fails in every step; a slow machine may miss another"
+    assert second <= 1, "client 1 died"
+    assert found["left_out"] == [3 - first, 3 - second]
     assert found["plan"].steps == 2
     assert found["guarantee"] == found["plan"].guarantee()
