@@ -2,7 +2,7 @@
 
 Writes ``results/ledger.json`` and, from it, the table of ``docs/ledger.md``; with ``--table`` the table is made again from
 the saved figures. The ledgers live in a temporary folder, which is removed afterwards; with ten million lines of history it
-takes about 7 GB. ``--rows N`` makes a shorter history. Debian's ``postgresql`` must be installed.
+takes about 5 GB. ``--rows N`` makes a shorter history. Debian's ``postgresql`` must be installed.
 
 Making ten million lines takes far longer than measuring with them. ``--folder F --step make`` makes the ledgers and leaves
 their server running; ``--step postgresql``, ``sqlite`` and ``verify`` measure, each by itself, and ``--step finish`` saves the
