@@ -33,7 +33,9 @@ def assert_tight_upper_bound(found: float, exact: str, relative: float = RELATIV
 
 @pytest.mark.parametrize(("mu", "epsilon", "delta"), cases("gaussian_delta"))
 def test_gaussian_delta(mu, epsilon, delta):
-    assert_tight_upper_bound(gaussian.delta_of(float(mu), float(epsilon)), delta, relative=4e-9)
+    # Where delta is 1e-202, what rounding up adds to its logarithm is a little more.
+    relative = 4e-9 if float(delta) < 1e-200 and float(mu) < 0.01 else RELATIVE
+    assert_tight_upper_bound(gaussian.delta_of(float(mu), float(epsilon)), delta, relative)
 
 
 @pytest.mark.parametrize(("mu", "delta", "epsilon"), cases("gaussian_epsilon"))
