@@ -27,6 +27,7 @@ from sfumato.scale.records import (
 
 _ROW_GROUP_RECORDS = 1 << 16
 _ROW_GROUP_BYTES = 1 << 26
+_READ_BYTES = 1 << 20
 _DAMAGED = (pa.ArrowException, OSError, ValueError, NotImplementedError)
 
 
@@ -103,7 +104,8 @@ class ArrowReader(Reader):
         self._longest = options.longest_record
         self._read = 0
         try:
-            self._file = pq.ParquetFile(stream)
+            # Buffered, else a whole column of a row group is read at once, and some files are a single row group.
+            self._file = pq.ParquetFile(stream, buffer_size=_READ_BYTES, pre_buffer=False)
             schema = self._file.schema_arrow
         except _DAMAGED:
             raise DataError(

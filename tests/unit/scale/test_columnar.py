@@ -4,7 +4,8 @@ import datetime
 import io
 import json
 from decimal import Decimal
-from typing import Any
+from pathlib import Path
+from typing import Any, BinaryIO, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,7 +13,7 @@ import pytest
 from scale_support import texts, through
 
 from sfumato.foundation.errors import DataError
-from sfumato.scale import columnar
+from sfumato.scale import ReadOptions, columnar
 
 
 def _file(table: pa.Table, **options: Any) -> bytes:
@@ -106,6 +107,29 @@ def test_many_rows_make_few_row_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     assert _table(changed).equals(table)
     groups = pq.ParquetFile(io.BytesIO(changed)).metadata
     assert [groups.row_group(n).num_rows for n in range(groups.num_row_groups)] == [6000, 6000]
+
+
+def test_a_single_row_group_is_not_read_at_once(tmp_path: Path) -> None:
+    text = pa.array([f"{number:032x}" * 16 for number in range(60_000)])
+    source = tmp_path / "one.parquet"
+    pq.write_table(pa.table({"text": text}), source, row_group_size=10**9, compression="none", use_dictionary=False)
+    with WatchedFile(source, "rb") as file:
+        reader = columnar.ArrowReader(cast(BinaryIO, file), ReadOptions(("text",)))
+        rows = sum(len(records) for records in reader.batches())
+        reader.close()
+        assert rows == 60_000
+        assert 0 < file.longest_read < source.stat().st_size / 4
+
+
+class WatchedFile(io.FileIO):
+    """Knows how much was read at once."""
+
+    longest_read = 0
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        content = super().read(-1 if size is None else size)
+        self.longest_read = max(self.longest_read, len(content))
+        return content
 
 
 def test_long_texts_are_cut_into_batches_and_limited() -> None:
