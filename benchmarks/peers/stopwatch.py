@@ -1,4 +1,4 @@
-"""How every package is measured: the same texts, in growing batches, until they or the time are used up.
+"""How every package is measured: the same texts over and over, in growing batches, until the time is used up.
 
 Seconds are those of a processor, of all processes together, so that what else the machine does matters little.
 Only the standard library is imported here, since each package runs in a virtual environment of its own.
@@ -17,6 +17,7 @@ from pathlib import Path
 Replace = Callable[[list[str]], list[str]]
 MEMORY_BYTES = 8 << 30
 LARGEST_BATCH = 2000
+PATIENCE = 120.0
 
 
 def processor_seconds() -> float:
@@ -27,7 +28,7 @@ def processor_seconds() -> float:
 def measure(prepare: Callable[[Path], Replace], close: Callable[[], None] = lambda: None) -> None:
     """Prepare a mechanism for vectors, let it replace the words of texts, and print what that took.
 
-    The command line names the file of vectors, the file of texts and the seconds to spend on them.
+    The command line names the file of vectors, the file of texts and the seconds of this process to spend on them.
     """
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     vectors, source, budget = Path(sys.argv[-3]), Path(sys.argv[-2]), float(sys.argv[-1])
@@ -35,15 +36,16 @@ def measure(prepare: Callable[[Path], Replace], close: Callable[[], None] = lamb
     start, before = time.monotonic(), processor_seconds()
     replace = prepare(vectors)
     prepared, between = time.monotonic(), processor_seconds()
-    done, batch = 0, 1
-    tokens = 0
-    while done < len(texts) and time.monotonic() - prepared < budget:
-        some = texts[done : done + batch]
+    done = tokens = 0
+    batch = 1
+    while processor_seconds() - between < budget and time.monotonic() - prepared < PATIENCE:
+        some = [texts[place % len(texts)] for place in range(done, done + batch)]
         replaced = replace(some)
         if len(replaced) != len(some) or not all(replaced):
             raise SystemExit("a text was lost")
         done, tokens = done + len(some), tokens + sum(len(text.split()) for text in some)
-        batch = min(2 * batch, LARGEST_BATCH, 1 + int(done * budget / 4 / (time.monotonic() - prepared + 1e-9)))
+        spent = processor_seconds() - between
+        batch = min(2 * batch, LARGEST_BATCH, 1 + int(done * budget / 4 / (spent + 1e-9)))
     ended = time.monotonic()
     close()
     spent = processor_seconds() - between
