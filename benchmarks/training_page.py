@@ -97,7 +97,12 @@ def canary(data: dict[str, Any]) -> list[str]:
     exposed, held_out = summary(data["runs"], "exposures"), summary(data["runs"], "held_out")
     seeds = len({one["seed"] for one in data["runs"].values()})
     lines = [
-        [NAMES[method], f"{epsilon:g}" if epsilon else "none", cell(one, digits=2), cell(held_out[method, epsilon])]
+        [
+            NAMES[method],
+            f"{epsilon:g}" if epsilon else "0" if method == "start" else "none",
+            cell(one, digits=2),
+            cell(held_out[method, epsilon]),
+        ]
         for (method, epsilon), one in exposed.items()
     ]
     return [
