@@ -30,6 +30,9 @@ from sfumato.foundation.errors import ParameterError
 
 UInt64Array = npt.NDArray[np.uint64]
 KEY_BYTES = 32
+_BLOCK = 1024
+"""Numbers of a stream that are made together."""
+_FIRST_BLOCK = bytes(8)
 
 
 @runtime_checkable
@@ -72,12 +75,26 @@ def _integers(stream: bytes) -> UInt64Array:
     return np.frombuffer(stream, dtype="<u8").astype(np.uint64, copy=False)
 
 
+def _stretch(prefix: bytes, start: int, count: int) -> bytes:
+    """Return numbers of the stream with that prefix as they are in memory: number *i* is a function of prefix and i."""
+    first, offset = divmod(start, _BLOCK)
+    blocks = range(first, -(-(start + count) // _BLOCK))
+    pieces = [
+        hashlib.shake_256(prefix + block.to_bytes(8, "little")).digest(8 * min(_BLOCK, start + count - block * _BLOCK))
+        for block in blocks
+    ]
+    return b"".join(pieces)[8 * offset :]
+
+
+def _number_again(prefix: bytes, number: int, attempt: int) -> int:
+    """Return what replaces a number of a stream that was rejected: it depends on the number's place and the attempt only."""
+    # In front, where the other streams have the secret: a label that ends in "again" names no number of this one.
+    label = b"again" + attempt.to_bytes(4, "little") + prefix + number.to_bytes(8, "little")
+    return int.from_bytes(hashlib.shake_256(label).digest(8), "little")
+
+
 class StreamSource:
-    """The pseudo-random stream of one record: number *i* is a pure function of (key, label, i)."""
-
-    _BLOCK = 1024
-
-    __slots__ = ("_last_start", "_position", "_prefix", "secure")
+    """The pseudo-random stream of one record."""
 
     def __init__(self, prefix: bytes, secure: bool) -> None:
         self._prefix = prefix
@@ -85,36 +102,16 @@ class StreamSource:
         self._last_start = 0
         self.secure = secure
 
-    def _block(self, block: int, count: int) -> bytes:
-        return hashlib.shake_256(self._prefix + block.to_bytes(8, "little")).digest(8 * count)
-
     def uint64(self, count: int, each: int = 1) -> UInt64Array:
         """Return the next integers; how calls are split does not change the stream."""
-        return _integers(self.bytes(count * each))
-
-    def bytes(self, count: int) -> bytes:
-        """Return the next integers as they are in memory, 8 bytes each."""
-        start, stop = self._position, self._position + count
-        self._position, self._last_start = stop, start
-        first, offset = divmod(start, self._BLOCK)
-        if stop <= (first + 1) * self._BLOCK:
-            return self._block(first, stop - first * self._BLOCK)[8 * offset :]
-        blocks = range(first, -(-stop // self._BLOCK))
-        return b"".join(self._block(block, min(self._BLOCK, stop - block * self._BLOCK)) for block in blocks)[
-            8 * offset :
-        ]
+        self._last_start = self._position
+        self._position += count * each
+        return _integers(_stretch(self._prefix, self._last_start, count * each))
 
     def again(self, positions: npt.NDArray[np.intp], attempt: int) -> UInt64Array:
-        """Return the integer that replaces each rejected one: it depends on the draw and the attempt only."""
-        # In front, where the other streams have the secret: a label that ends in "again" names no number of this one.
-        label = b"again" + attempt.to_bytes(4, "little") + self._prefix
-        numbers = [
-            int.from_bytes(
-                hashlib.shake_256(label + (self._last_start + int(p)).to_bytes(8, "little")).digest(8), "little"
-            )
-            for p in positions
-        ]
-        return np.array(numbers, dtype=np.uint64)
+        """Return the integer that replaces each rejected one."""
+        places = (self._last_start + positions).tolist()
+        return np.array([_number_again(self._prefix, place, attempt) for place in places], dtype=np.uint64)
 
 
 class BatchSource:
@@ -123,25 +120,33 @@ class BatchSource:
     Draw *j* of record *i* takes the number it would have taken had the record been drawn alone.
     """
 
-    def __init__(self, streams: Sequence[StreamSource], counts: Sequence[int]) -> None:
-        self._streams = streams
+    def __init__(self, prefixes: Sequence[bytes], counts: Sequence[int], secure: bool) -> None:
+        self._prefixes = prefixes
         self._counts = counts
         self._starts = np.concatenate([[0], np.cumsum(np.asarray(counts, dtype=np.intp))])
-        self.secure = all(stream.secure for stream in streams)
+        self._each_before, self._each_last = 0, 0
+        """Numbers that were taken for every draw: before the last call, and in it."""
+        self.secure = secure
 
     def uint64(self, count: int, each: int = 1) -> UInt64Array:
         """Return the numbers of all records, one after the other; ``count`` is the total of their draws."""
         if count != self._starts[-1]:
             raise ParameterError(f"this batch makes {self._starts[-1]} draws at a time, got {count}")
-        pieces = [stream.bytes(n * each) for stream, n in zip(self._streams, self._counts, strict=True)]
-        return _integers(b"".join(pieces))
+        before = self._each_before = self._each_before + self._each_last
+        self._each_last = each
+        records = zip(self._prefixes, self._counts, strict=True)
+        if before == 0 and each * max(self._counts, default=0) <= _BLOCK:
+            # The common case, in which there is one short stretch for each record, written for speed.
+            shake, width = hashlib.shake_256, 8 * each
+            return _integers(b"".join([shake(prefix + _FIRST_BLOCK).digest(width * n) for prefix, n in records]))
+        return _integers(b"".join([_stretch(prefix, n * before, n * each) for prefix, n in records]))
 
     def again(self, positions: npt.NDArray[np.intp], attempt: int) -> UInt64Array:
         """Return the numbers that replace rejected ones, each from its own record's stream."""
         records = np.searchsorted(self._starts, positions, side="right") - 1
         numbers = [
-            self._streams[record].again(np.array([position - self._starts[record]]), attempt)[0]
-            for record, position in zip(records.tolist(), positions.tolist(), strict=True)
+            _number_again(self._prefixes[record], self._counts[record] * self._each_before + place, attempt)
+            for record, place in zip(records.tolist(), (positions - self._starts[records]).tolist(), strict=True)
         ]
         return np.array(numbers, dtype=np.uint64)
 
@@ -188,7 +193,11 @@ class RunKey:
     def records(self, numbers: Sequence[int], counts: Sequence[int], purpose: str = "word") -> BatchSource:
         """Return the streams of several records, ``counts[i]`` draws from record ``numbers[i]``."""
         prefix = self._prefix(purpose)
-        return BatchSource([StreamSource(prefix + n.to_bytes(8, "little"), self.secure) for n in numbers], counts)
+        return BatchSource([prefix + number.to_bytes(8, "little") for number in numbers], counts, self.secure)
+
+    def streams(self, names: Sequence[tuple[str, bytes]], counts: Sequence[int]) -> BatchSource:
+        """Return the streams of several purposes and labels, ``counts[i]`` draws from the one named ``names[i]``."""
+        return BatchSource([self._prefix(purpose) + label for purpose, label in names], counts, self.secure)
 
     def _prefix(self, purpose: str) -> bytes:
         name = purpose.encode()

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from sfumato.foundation.errors import ParameterError
 from sfumato.foundation.guarantee import Guarantee
-from sfumato.foundation.randomness import BatchSource, RunKey, Source, SystemSource
+from sfumato.foundation.randomness import RunKey, Source, SystemSource
 from sfumato.mechanism.base import Mechanism
 from sfumato.space.metric import IndexArray
 
@@ -154,8 +154,7 @@ def _record_source(batch: Batch, counts: Sequence[int], key: RunKey | None, purp
 def _dataset_source(key: RunKey | None, labels: Sequence[tuple[str, str]], counts: Sequence[int]) -> Source:
     if key is None:
         raise ParameterError("consistency over a data set needs a run key; pass key=RunKey.generate()")
-    streams = [key.stream(purpose, word.encode("utf-8", "surrogatepass")) for purpose, word in labels]
-    return BatchSource(streams, counts)
+    return key.streams([(purpose, word.encode("utf-8", "surrogatepass")) for purpose, word in labels], counts)
 
 
 def _label(batch: Batch, place: int) -> tuple[str, str]:
