@@ -62,7 +62,7 @@ FLOORS = (
     Floor("resident size late in a run, over early", "killed_run", resident_growth, most=1.05),
     Floor("two Spark executors of one core each, over one", "spark",
           lambda figures: figures["one_core_each"]["two_over_one"], least=1.6),
-    Floor("compiled TEM, over the fastest published package", "peers",
+    Floor("TEM, over the fastest published package", "peers",
           lambda figures: figures["tem_over_fastest_peer"], least=100),
 )  # fmt: skip
 

@@ -70,10 +70,7 @@ def peers() -> str:
                 f"{row['peak_mib']:,.0f} MiB",
             ]
             rows.append([name, *rates])
-    shown = table(["package and mechanism", "tokens/s", "set-up", "peak memory"], rows)
-    if figures["writing_the_file_seconds"] is not None:
-        shown += f"\nWriting the file took {figures['writing_the_file_seconds']:,.0f} s, once.\n"
-    return shown + _measured("peers")
+    return table(["package and mechanism", "tokens/s", "set-up", "peak memory"], rows) + _measured("peers")
 
 
 def killed_run() -> str:
