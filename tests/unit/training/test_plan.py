@@ -73,7 +73,7 @@ def test_the_sound_accountant_says_more_for_the_same_noise() -> None:
     assert sound > 5 * published
 
 
-@settings(max_examples=6)
+@settings(max_examples=4)
 @given(
     epsilon=st.floats(0.5, 10),
     group=st.tuples(st.integers(1, 8), st.integers(1, 8)),
