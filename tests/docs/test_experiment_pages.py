@@ -32,6 +32,7 @@ def test_a_result_is_of_the_cpu_setting_took_less_than_an_hour_and_has_three_see
     data = load_result(path)
     assert data["setting"] == "cpu"
     assert len(data["config"]["seeds"]) >= 3
+    assert 0 < data["processor_seconds"] < 3600
     assert data["machine"]["commit"]
     estimates = [cell for table in data["tables"] for row in table["rows"] for cell in row if isinstance(cell, dict)]
     assert estimates
