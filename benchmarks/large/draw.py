@@ -165,16 +165,6 @@ def growth_with_corpus() -> Figures:
     )  # fmt: skip
 
 
-def memory_of_corpus() -> Figures:
-    """The peak memory as the corpus grows."""
-    rows = saved("speed")["sections"]["growth"]["corpus"]
-    return _figure(
-        "Peak memory as the corpus grows", "tokens", "MiB",
-        [_line("TEM over the default space", [row["tokens"] for row in rows], [row["peak_mib"] for row in rows])],
-        log_x=True,
-    )  # fmt: skip
-
-
 def resident() -> Figures:
     """The resident size in the course of a run."""
     figures = saved("killed_run")
@@ -189,7 +179,7 @@ def resident() -> Figures:
 
 
 PLOTS: dict[str, Callable[[], Figures]] = {
-    "growth-words": growth_with_words, "growth-corpus": growth_with_corpus, "memory-corpus": memory_of_corpus,
+    "growth-words": growth_with_words, "growth-corpus": growth_with_corpus,
     "resident": resident,
 }  # fmt: skip
 
