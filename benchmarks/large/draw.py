@@ -156,7 +156,7 @@ def growth_with_words() -> Figures:
 
 
 def growth_with_corpus() -> Figures:
-    """What a token costs as the corpus grows, and the memory."""
+    """What a token costs as the corpus grows."""
     rows = saved("speed")["sections"]["growth"]["corpus"]
     per_token = [1e6 * row["seconds"] / row["tokens"] for row in rows]
     return _figure(
