@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Annotated, Any
+from contextlib import ExitStack
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sfumato.cli.progress import CompileProgress, error_console, is_shown, output_console
 from sfumato.cli.request import load_space
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
 
 app = typer.Typer(help="List, fetch and describe spaces of words.", pretty_exceptions_enable=False)
 
@@ -58,15 +63,18 @@ def get(
     if name == "default":
         typer.echo("the default space is part of the package; there is nothing to fetch")
         return
-    columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=error_console(), transient=True, disable=not is_shown(quiet)) as bar:
-        task = bar.add_task("", total=None)
-
-        def show(done: int, total: int | None) -> None:
-            bar.update(task, completed=done, total=total)
-
+    with ExitStack() as stack:
+        show = None
+        if is_shown(quiet):
+            columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+            bar = stack.enter_context(Progress(*columns, console=error_console(), transient=True))
+            show = partial(_show, bar, bar.add_task("", total=None))
         path = catalogue.fetch(name, base_url=base_url, sha256=sha256, progress=show)
     typer.echo(f"{name} is in {path}; use it with --space {name}")
+
+
+def _show(bar: Progress, task: TaskID, done: int, total: int | None) -> None:
+    bar.update(task, completed=done, total=total)
 
 
 @app.command("info")
