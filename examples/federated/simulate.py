@@ -10,6 +10,7 @@ import sys
 import federated_app as app
 from flwr.app import Context
 from flwr.simulation import run_simulation
+from threadpoolctl import threadpool_limits
 
 from sfumato.training.federated.client import ClientPart, client_app
 from sfumato.training.federated.server import PrivateStrategy, server_app
@@ -34,4 +35,7 @@ def done(finished: PrivateStrategy, context: Context) -> None:
 
 
 if __name__ == "__main__":
-    run_simulation(server_app(app.strategy, done), client_app(part), app.CLIENTS, backend_config=RESOURCES)
+    print(app.PLAN.guarantee().statement(), flush=True)
+    # The engine forks while the server's half computes; with threads of a BLAS library that can wait for ever.
+    with threadpool_limits(1):
+        run_simulation(server_app(app.strategy, done), client_app(part), app.CLIENTS, backend_config=RESOURCES)

@@ -33,6 +33,9 @@ def environment(folder: Path) -> dict[str, str]:
         "FLWR_HOME": str(folder / "flower"),
         "FLWR_TELEMETRY_ENABLED": "0",
         "RAY_USAGE_STATS_ENABLED": "0",
+        # A fork while another thread is in a BLAS library with threads of its own can hang.
+        "OMP_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
         "PATH": f"{TOOLS}{os.pathsep}{os.environ['PATH']}",
     }
 
@@ -107,23 +110,31 @@ def spoilt(folder: Path, how: str) -> None:
     path.write_text(path.read_text() + how)
 
 
+def simulated(folder: Path) -> Path:
+    """Run the simulation and return its folder; where the engine does not come up on a busy machine, once more."""
+    for attempt in ("first", "second"):
+        place = folder / attempt
+        place.mkdir()
+        prepared(place, (0, 1, 2))
+        spoilt(place, SENDS_NAN)
+        command = (sys.executable, str(place / "app" / "simulate.py"), str(place))
+        with process(place, "simulation", *command) as running, contextlib.suppress(subprocess.TimeoutExpired):
+            assert running.wait(120) == 0, (place / "simulation.log").read_text()[-2000:]
+            return place
+    pytest.fail((place / "simulation.log").read_text()[-2000:])
+
+
 def test_the_example_runs_in_the_simulation_engine_with_a_client_that_sends_nan(tmp_path: Path) -> None:
     if importlib.util.find_spec("ray") is None:
         pytest.skip("Flower's simulation needs ray, which has no build for this Python")
-    prepared(tmp_path, (0, 1, 2))
-    spoilt(tmp_path, SENDS_NAN)
-    done = subprocess.run(
-        [sys.executable, tmp_path / "app" / "simulate.py", tmp_path],
-        env=environment(tmp_path), capture_output=True, text=True, timeout=240,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-2000:]
-    found = note(tmp_path)
+    folder = simulated(tmp_path)
+    found = note(folder)
     assert found["used"] == [3, 2], "client 2 sends NaN in the second step"
     assert found["guarantee"] == found["plan"].guarantee()
     assert found["guarantee"].secure
     from sfumato.training.neural.files import load_model
 
-    weights = load_model(tmp_path / "model.safetensors").model.parameters()
+    weights = load_model(folder / "model.safetensors").model.parameters()
     assert all(bool(one.isfinite().all()) for one in weights)
 
 
