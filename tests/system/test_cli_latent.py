@@ -124,53 +124,22 @@ def test_directions_of_public_sentences_make_a_small_epsilon_enough(program: Pro
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        ("serve {new} --encoder words --classes a,b --epsilon 1 --clip 1 --clip-from x", "not both"),
         (
-            (
-                "serve",
-                "{new}",
-                "--encoder",
-                "words",
-                "--classes",
-                "a,b",
-                "--epsilon",
-                "1",
-                "--clip",
-                "1",
-                "--clip-from",
-                "x",
-            ),
-            "not both",
-        ),
-        (
-            (
-                "serve",
-                "{new}",
-                "--encoder",
-                "words",
-                "--classes",
-                "a,b",
-                "--epsilon",
-                "1",
-                "--directions-from",
-                "x.csv",
-                "--pairs",
-            ),
+            "serve {new} --encoder words --classes a,b --epsilon 1 --directions-from x.csv --pairs",
             "leave it out for pairs",
         ),
-        (("serve", "{new}"), "a new task needs --encoder"),
-        (("serve", "{new}", "--encoder", "words", "--classes", "a,b", "--epsilon", "1"), "--clip or --clip-from"),
-        (("serve", "{new}", "--encoder", "nowhere", "--classes", "a,b", "--epsilon", "1", "--clip", "1"), "a folder"),
-        (
-            ("serve", "{new}", "--encoder", "words", "--classes", "a", "--epsilon", "1", "--clip", "1"),
-            "different names",
-        ),
-        (("serve", "{new}", "--encoder", "words", "--classes", "a,b", "--epsilon", "nan", "--clip", "1"), "epsilon"),
-        (("query", "http://127.0.0.1:9", "--epsilon", "1"), "either sentences or --input"),
-        (("query", "http://127.0.0.1:9", "hidden", "--epsilon", "1", "--subject", "x"), "go together"),
+        ("serve {new}", "a new task needs --encoder"),
+        ("serve {new} --encoder words --classes a,b --epsilon 1", "--clip or --clip-from"),
+        ("serve {new} --encoder nowhere --classes a,b --epsilon 1 --clip 1", "a folder"),
+        ("serve {new} --encoder words --classes a --epsilon 1 --clip 1", "different names"),
+        ("serve {new} --encoder words --classes a,b --epsilon nan --clip 1", "epsilon"),
+        ("query http://127.0.0.1:9 --epsilon 1", "either sentences or --input"),
+        ("query http://127.0.0.1:9 hidden --epsilon 1 --subject x", "go together"),
     ],
 )
-def test_what_is_wrong_is_said(program: Program, tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
-    outcome = program("latent", *[one.replace("{new}", str(tmp_path / "new")) for one in arguments])
+def test_what_is_wrong_is_said(program: Program, tmp_path: Path, arguments: str, message: str) -> None:
+    outcome = program("latent", *[one.replace("{new}", str(tmp_path / "new")) for one in arguments.split()])
     assert outcome.code == 2
     assert message in outcome.err
     assert "hidden" not in outcome.err
