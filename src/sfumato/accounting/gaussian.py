@@ -40,6 +40,7 @@ from sfumato.foundation.checks import (
 _LOG_ROOT_TWO_PI = 0.5 * math.log(2 * math.pi)
 _WHERE_DELTA_IS_ONE = -30.0
 """Below this z, 1 - delta is less than 1e-190; the Mills ratio would overflow soon after."""
+_BELOW_DELTA_IS_ONE = 1e-190
 _SPECIAL_FUNCTION_ERROR = 64 * UNIT_ROUNDOFF
 """Relative error allowed to one value of the scaled complementary error function."""
 
@@ -55,26 +56,49 @@ def log_delta_of(mu: float, epsilon: float) -> float:
     >>> round(math.exp(log_delta_of(1.0, 0.0)), 12)
     0.382924922548
     """
+    return log_delta_and_slack(mu, epsilon)[0]
+
+
+def log_delta_and_slack(mu: float, epsilon: float) -> tuple[float, float]:
+    """Return the bound of :func:`log_delta_of`, and how far it may lie above ln(delta) at the most.
+
+    >>> bound, slack = log_delta_and_slack(1.0, 1.0)
+    >>> 0 < slack < 1e-12
+    True
+    """
     if mu == 0:
-        return -math.inf
+        return -math.inf, 0.0
     ratio = epsilon / mu
     near, far = ratio - mu / 2, ratio + mu / 2
     if near < _WHERE_DELTA_IS_ONE:
-        return 0.0
+        return 0.0, _BELOW_DELTA_IS_ONE
     at_near, at_far = _mills(near), _mills(far)
     difference = at_near - at_far
     # Rounding of the two arguments moves the exponent by |z| |dz| and each Mills ratio by its own share.
     moved = 4 * UNIT_ROUNDOFF * (abs(ratio) + mu)
     error = moved * (abs(near) + 1) + _SPECIAL_FUNCTION_ERROR
     drowned = (at_near + at_far) * (_SPECIAL_FUNCTION_ERROR + moved)
+    looser = 0.0
     if difference > 2 * drowned:
         error += drowned / difference
     else:
-        # mu is so small that rounding eats the difference: M falls by at most mu times its steepest slope, 1 - z
-        # M(z).
-        difference = mu * (1 + max(-near, 0.0) * at_near)
+        # mu is so small that rounding eats the difference: M falls by at most mu times its steepest slope, 1 - z M(z).
+        steepest = 1 + max(-near, 0.0) * at_near
+        looser = math.log(steepest / _least_slope(far))
+        difference = mu * steepest
     result = math.log(difference) - near * near / 2 - _LOG_ROOT_TWO_PI
-    return min(result + error + 4 * UNIT_ROUNDOFF * abs(result), 0.0)
+    error += 4 * UNIT_ROUNDOFF * abs(result)
+    bound = result + error
+    # Where drowned is as much as half the difference, ln(1 - x) is as low as -2 ln(2) x.
+    return min(bound, 0.0), 2.5 * error + looser
+
+
+def _least_slope(z: float) -> float:
+    """Return a lower bound of 1 - z M(z), how steeply M falls at z (Sampford 1953: M(z) < 4 / (3 z + sqrt(z^2 + 8)))."""
+    if z <= 0:
+        return 1.0
+    root = math.sqrt(z * z + 8)
+    return 8 / ((root + z) * (3 * z + root))
 
 
 def delta_of(mu: float, epsilon: float) -> float:
