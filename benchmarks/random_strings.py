@@ -1,7 +1,7 @@
-"""A million random strings through every mechanism and every policy: nothing but a SfumatoError may come out.
+"""A million random strings through every mechanism, policy and setting: nothing but a SfumatoError may come out.
 
 Writes ``results/random_strings.json``: how many strings each took and how long, or the type of what was raised, and the
-commit.  With ``--missing``, mechanisms and policies that are in the file already are left out; with names, such as
+commit.  With ``--missing``, those that are in the file already are left out; with names, such as
 ``"policy presidio"``, only these are run and put into the file.
 """
 
@@ -19,7 +19,15 @@ from setting import RESULTS, save, setting
 from sfumato.foundation.errors import SfumatoError
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "contracts"))
-from test_random_strings import POLICIES, SPACE, WITH_LIBRARIES, mechanism_of, policy_with_library, random_strings
+from test_random_strings import (
+    POLICIES,
+    SETTINGS,
+    SPACE,
+    WITH_LIBRARIES,
+    mechanism_of,
+    policy_with_library,
+    random_strings,
+)
 
 STRINGS, BATCH = 1_000_000, 20_000
 
@@ -43,7 +51,7 @@ def put_through(name: str, sanitizer: sfumato.Sanitizer) -> dict[str, object]:
 
 
 def sanitizers() -> dict[str, Callable[[], sfumato.Sanitizer]]:
-    """Return how to make a sanitizer for each mechanism and policy."""
+    """Return how to make a sanitizer for each mechanism, policy and setting."""
     plain = sfumato.compile("tem", SPACE, epsilon=3.0)
     makers: dict[str, Callable[[], sfumato.Sanitizer]] = {
         f"mechanism {entry.name}": lambda entry=entry: sfumato.Sanitizer(mechanism_of(entry))  # type: ignore[misc]
@@ -53,7 +61,7 @@ def sanitizers() -> dict[str, Callable[[], sfumato.Sanitizer]]:
         makers[f"policy {name}"] = lambda name=name: sfumato.Sanitizer(  # type: ignore[misc]
             plain, policy=POLICIES[name] if name in POLICIES else policy_with_library(name)
         )
-    return makers
+    return makers | {f"setting {name}": make for name, make in SETTINGS.items()}
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
-"""Random strings through every mechanism and every policy: only a SfumatoError may come out.
+"""Random strings through every mechanism, policy and setting of a sanitizer: only a SfumatoError may come out.
 
-Here a few thousand per mechanism; ``benchmarks/random_strings.py`` puts a million through each.
+Here a few thousand for each; ``benchmarks/random_strings.py`` puts a million through each.
 """
 
 import importlib.util
@@ -13,6 +13,9 @@ import sfumato
 from sfumato import policies
 from sfumato.foundation.errors import SfumatoError
 from sfumato.foundation.randomness import RunKey
+from sfumato.mechanism.digits import digits
+from sfumato.sanitize.identifiers import IdentifierReplacer
+from sfumato.sanitize.sanitizer import OUT_OF_VOCABULARY
 from sfumato.space import Space
 from sfumato.text import pieces
 
@@ -95,3 +98,32 @@ def test_every_policy(name):
     sanitizer = sfumato.Sanitizer(sfumato.compile("tem", SPACE, epsilon=3.0), policy=policy)
     strings = list(random_strings(STRINGS, seed=1))
     assert len(sanitizer.batch(strings).texts) == STRINGS
+
+
+def _with(**options):
+    return lambda: sfumato.Sanitizer(sfumato.compile("tem", SPACE, epsilon=3.0), **options)
+
+
+SETTINGS = {
+    **{f"unknown words: {oov}": _with(oov=oov) for oov in OUT_OF_VOCABULARY},
+    "consistent in a record": _with(consistency="record"),
+    "consistent in a data set": _with(consistency="dataset"),
+    "uniform digits": _with(digits=digits(epsilon=2.0), oov="keep"),
+    "exponential digits in their script": _with(
+        digits=digits(epsilon=2.0, kind="exponential", keep_script=True), consistency="record"
+    ),
+    "digits consistent in a data set": _with(digits=digits(epsilon=2.0), consistency="dataset"),
+    "identifiers of a fixed form": _with(identifiers=IdentifierReplacer()),
+    "identifiers of the same form": _with(identifiers=IdentifierReplacer(form="preserved"), digits=digits(epsilon=2.0)),
+    "public length": _with(public_length=5, carry_case=False),
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_every_setting(name):
+    strings = list(random_strings(STRINGS, seed=3))
+    key = RunKey.from_seed(1)
+    sanitizer = SETTINGS[name]()
+    together = sanitizer.batch(strings, key=key).texts
+    assert len(together) == STRINGS
+    assert sanitizer.batch(strings[:50], key=key).texts == together[:50]
