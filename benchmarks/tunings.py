@@ -19,9 +19,11 @@ import sfumato
 from setting import RESULTS, save
 from sfumato.foundation.errors import CertificationError
 from sfumato.mechanism.exponential import ExponentialMechanism, tem
+from sfumato.mechanism.filled import ceiling
 
 EPSILONS = (1.0, 2.0, 4.0, 6.0, 8.0)
-TUNINGS = ("published", "calibrated", "floored", "tight")
+TUNINGS = ("published", "calibrated", "floored", "filled", "tight")
+CEILING_STEPS = 60
 SAMPLED_WORDS = 2000
 DOCS = Path(__file__).parent.parent / "docs"
 PAGE, FIGURE = DOCS / "mechanisms" / "tem.md", DOCS / "images" / "tunings.svg"
@@ -46,6 +48,7 @@ def measure() -> list[dict[str, object]]:
     space = sfumato.Space.load()
     rows: list[dict[str, object]] = []
     for epsilon in EPSILONS:
+        highest = None
         for tuning in TUNINGS:
             start = time.perf_counter()
             row: dict[str, object] = {"epsilon": epsilon, "tuning": tuning}
@@ -55,7 +58,10 @@ def measure() -> list[dict[str, object]]:
                 row["refused"] = str(refusal)
             else:
                 found = sfumato.verify(mechanism)
+                if highest is None:
+                    highest = ceiling(mechanism.ground, epsilon, steps=CEILING_STEPS)
                 row |= {
+                    "ceiling": highest,
                     "certified": mechanism.certificate.epsilon,
                     "realised": found.realised,
                     "verified": found.passed,
@@ -73,16 +79,16 @@ def table() -> str:
     """Return the saved figures as a Markdown table."""
     data = json.loads((RESULTS / "tunings.json").read_text())
     lines = [
-        "| epsilon | tuning | certified | realised | P(unchanged) | expected distance |",
-        "|---:|---|---:|---:|---:|---:|",
+        "| epsilon | tuning | certified | realised | P(unchanged) | ceiling | expected distance |",
+        "|---:|---|---:|---:|---:|---:|---:|",
     ]
     for row in data["rows"]:
         if "refused" in row:
-            lines.append(f"| {row['epsilon']:g} | {row['tuning']} | does not exist | | | |")
+            lines.append(f"| {row['epsilon']:g} | {row['tuning']} | does not exist | | | | |")
         else:
             lines.append(
                 f"| {row['epsilon']:g} | {row['tuning']} | {row['certified']:.4f} | {row['realised']:.4f} | "
-                f"{row['unchanged']:.4f} | {row['expected_distance']:.3f} |"
+                f"{row['unchanged']:.4f} | {row['ceiling']:.4f} | {row['expected_distance']:.3f} |"
             )
     lines += ["", f"Default space, whole vocabulary; {data['machine']}, commit {data['commit']}."]
     return "\n".join(lines)
@@ -108,9 +114,12 @@ def draw() -> None:
         ("P(unchanged)", "expected distance of a replacement"),
         strict=True,
     ):
-        for tuning, marker in zip(TUNINGS, "osD^", strict=True):
+        for tuning, marker in zip(TUNINGS, "osDv^", strict=True):
             points = [(row["epsilon"], row[name]) for row in rows if row["tuning"] == tuning and name in row]
             panel.plot(*zip(*points, strict=True), marker=marker, markersize=4, label=tuning)
+        if name == "unchanged":
+            highest = sorted({(row["epsilon"], row["ceiling"]) for row in rows if "ceiling" in row})
+            panel.plot(*zip(*highest, strict=True), color="black", linestyle=":", label="ceiling of all mechanisms")
         panel.set(xlabel="epsilon that is promised", ylabel=label, ylim=(0, None))
         panel.grid(alpha=0.25)
     figure.axes[0].legend(title="tuning of TEM")

@@ -55,7 +55,7 @@ OTHER_SETTINGS = {
         *({"global_mix": 0.1, "k": 7, "tuning": tuning} for tuning in ("published", "lp")),
     ],
     "santext-plus": [
-        *({"tuning": tuning} for tuning in ("published", "calibrated", "floored", "best")),
+        *({"tuning": tuning} for tuning in ("published", "calibrated", "filled", "floored", "best")),
         {"p": 1.0},
         {"p": 0.02, "protected_share": 0.1},
     ],

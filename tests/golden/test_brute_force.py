@@ -33,7 +33,7 @@ SPACES = {
     "whole numbers": Space.from_arrays(words(11), np.random.default_rng(6).integers(-4, 5, (11, 6)).astype(np.int8), scale=0.25),
     "equal vectors": Space.from_arrays(words(12), np.vstack([cloud(6, 2, 7)] * 2)),
 }  # fmt: skip
-TUNINGS = ("published", "calibrated", "tight", "floored", "best")
+TUNINGS = ("published", "calibrated", "tight", "filled", "floored", "best")
 
 
 def distance(space, one, other):

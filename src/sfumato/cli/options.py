@@ -92,7 +92,7 @@ Tuning = Annotated[
     typer.Option(
         "--tuning",
         metavar="NAME",
-        help="How rate and weights are chosen: best, calibrated, floored, published or tight; where not given, the "
+        help="How rate and weights are chosen: best, calibrated, filled, floored, published or tight; where not given, the "
         "mechanism's own default.",
         rich_help_panel=_MECHANISM,
     ),

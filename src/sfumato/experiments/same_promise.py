@@ -33,7 +33,7 @@ from sfumato.space import Space
 METRIC = (
     Subject("TEM, published", "tem", {"tuning": "published"}),
     Subject("TEM, calibrated", "tem", {"tuning": "calibrated"}),
-    Subject("TEM, best (tight or floored)", "tem", {"tuning": "best"}),
+    Subject("TEM, best (tight or filled)", "tem", {"tuning": "best"}),
     Subject("SanText, published", "santext", {"tuning": "published"}),
     Subject("multivariate Laplace (Madlib)", "laplace"),
     Subject("Mahalanobis", "mahalanobis"),

@@ -27,7 +27,7 @@ SUBJECTS = (
     Subject("TEM, published", "tem", {"tuning": "published"}),
     Subject("Madlib", "laplace"),
     Subject("TEM, calibrated", "tem", {"tuning": "calibrated"}),
-    Subject("TEM, best (tight or floored)", "tem", {"tuning": "best"}),
+    Subject("TEM, best (tight or filled)", "tem", {"tuning": "best"}),
 )
 
 _NEAR = 0.01

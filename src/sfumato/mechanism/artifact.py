@@ -211,7 +211,8 @@ def _kernel(mechanism: ExponentialMechanism) -> tuple[dict[str, AnyArray], dict[
     }
     if isinstance(mechanism, SanTextPlus):
         described["share"] = mechanism.share
-    return {"kernel_weights": tuned.weights}, described
+    arrays: dict[str, AnyArray] = {"kernel_weights": tuned.weights}
+    return arrays if tuned.fill is None else arrays | {"kernel_fill": tuned.fill}, described
 
 
 def _restored_kernel(container: Container, space: Space, guarantee: Guarantee) -> ExponentialMechanism:
@@ -219,7 +220,10 @@ def _restored_kernel(container: Container, space: Space, guarantee: Guarantee) -
     ground = Ground(space, _positions(sections["inputs"]), _positions(sections["outputs"]), described["gamma"])
     certificate = Certificate(*described["certificate"])
     weights = sections["kernel_weights"]
-    tuned = Tuned(described["tuning"], described["rate"], weights, certificate, described["keeps"], described["note"])
+    tuned = Tuned(
+        described["tuning"], described["rate"], weights, certificate, described["keeps"], described["note"],
+        sections.get("kernel_fill"),
+    )  # fmt: skip
     mechanism: ExponentialMechanism
     if "share" in described:
         mechanism = SanTextPlus(ground, tuned, guarantee, described["share"])  # type: ignore[arg-type]

@@ -41,7 +41,8 @@ class ExponentialMechanism(TableMechanism):
         self.ground = ground
         self.tuned = tuned
         self._word_weights: FloatArray = ground.to_words(tuned.weights / ground.multiplicity)
-        self.has_short_rows = self._may_have_short_rows and is_short(ground, tuned.weights)
+        self._fill = _fill_of_points(ground, tuned)
+        self.has_short_rows = self._may_have_short_rows and self._fill is None and is_short(ground, tuned.weights)
         """Whether rows list the near words only; see :mod:`sfumato.mechanism.nearrows`."""
         if self.has_short_rows:
             self.draw_from(lambda memory: NearRowStore(len(ground.space), memory, ground))
@@ -81,6 +82,18 @@ class ExponentialMechanism(TableMechanism):
         if not ground.every_output_is_a_point:
             kernel = ground.to_words(kernel)
         kernel *= self._word_weights
+        if self._fill is not None:
+            kernel += self._fill[ground.space.points[ids], None]
+        return kernel
+
+    def _kernel_blocks(self, ids: IndexArray, blocks: IndexArray, columns: IndexArray) -> FloatArray:
+        """Return the same for one block of each row, whose columns are given."""
+        assert self._pairs is not None
+        points = self.ground.space.points[ids]
+        kernel = self._pairs(points, blocks)
+        kernel *= self._word_weights[columns]
+        if self._fill is not None:
+            kernel += self._fill[points, None]
         return kernel
 
     def weights(self, ids: IndexArray) -> UInt64Array:
@@ -101,10 +114,17 @@ class ExponentialMechanism(TableMechanism):
         columns = blocks[:, None] * BLOCK + np.arange(BLOCK)
         inside = columns < len(self.outputs)
         columns = np.where(inside, columns, len(self.outputs) - 1)
-        kernel = self._pairs(self.ground.space.points[ids], blocks)
-        kernel *= self._word_weights[columns]
-        weights = to_weights(kernel, norms, len(self.outputs))
+        weights = to_weights(self._kernel_blocks(ids, blocks, columns), norms, len(self.outputs))
         return self.outputs[columns], np.where(inside, weights, np.uint64(0))
+
+
+def _fill_of_points(ground: Ground, tuned: Tuned) -> FloatArray | None:
+    """Return for every point of the space what each output word gets of its fill; None where there is none."""
+    if tuned.fill is None:
+        return None
+    fill = np.zeros(len(ground.geometry))
+    fill[ground.input_points] = tuned.fill / len(ground.outputs)
+    return fill
 
 
 def _guarantee(name: str, ground: Ground, epsilon: float, tuned: Tuned, tuning: str) -> MetricGuarantee:
@@ -138,8 +158,11 @@ def _guarantee(name: str, ground: Ground, epsilon: float, tuned: Tuned, tuning: 
 def _bounded_range(ground: Ground, tuned: Tuned) -> float | None:
     """Return how far ln P(y|x) - ln P(y|x') varies over the outputs y, per unit of distance.
 
-    The kernels alone vary by rate d either way; rounding to integers adds its allowance to both ends.
+    The kernels alone vary by rate d either way; rounding to integers adds its allowance to both ends.  With a fill, either
+    way is within the certificate.
     """
+    if tuned.fill is not None:
+        return 2 * tuned.certificate.epsilon
     least = min(ground.space.statistics.least_distance, ground.gamma)
     if not least:
         return None

@@ -8,6 +8,11 @@ sum Z(x).  For input words x, x' and any output y the triangle inequality gives
 with equality at y = x, whatever the weights are.  So the *realised* epsilon, the least one for which the promise
 ``epsilon d_gamma`` is true, is  rate + max |ln Z(x) - ln Z(x')| / d_gamma(x, x')  over pairs of input words: a computation
 over pairs, not over triples.  :func:`certify` computes it with every rounding error added.
+
+A kernel may have a *fill* s(x) too, which is spread evenly over the n outputs before the row is divided by its sum
+Z(x) = s(x) + sum of the kernel.  The ratio of two sums of two terms is at most the greater ratio of the terms, so then
+
+    ln P(y|x) / P(y|x')  <=  max(rate d_gamma(x, x'), |ln s(x) - ln s(x')|) + ln Z(x') - ln Z(x).
 """
 
 from __future__ import annotations
@@ -22,7 +27,7 @@ import numpy as np
 
 from sfumato.foundation.errors import CertificationError
 from sfumato.mechanism.integers import rounding_loss
-from sfumato.mechanism.screened import SlopeScreen
+from sfumato.mechanism.screened import SlopeScreen, Steepest
 from sfumato.space import Space
 from sfumato.space.metric import (
     BlockFunction,
@@ -39,6 +44,9 @@ from sfumato.space.statistics import SCREENED_FROM
 
 Tick = Callable[[int], None]
 _ULP = 2.0**-52
+LEAST_SUM = 1e-280
+"""A row's sum is at least that: cells that are not rounded up to the least weight are then far above the subnormal
+numbers, for which no relative error is known."""
 _TIGHT_PAIRS = 100
 _SAMPLED_WORDS = 64
 _POINTS_AT_ONCE = 8
@@ -189,16 +197,39 @@ class Certificate:
     """Pairs of input points (by place) that come close to the bound; where to look when the rate changes."""
 
 
-def log_sums(
-    ground: Ground, weights: FloatArray, rate: float, threads: int | None, tick: Tick | None = None
-) -> FloatArray:
-    """Return ln Z for every input point; ``weights`` are per output point."""
-    sums = ground.times(weights, rate, ground.input_points, threads, tick)
-    if not (sums > 0).all():
-        raise CertificationError(
+class UnderflowingRows(CertificationError):
+    """At this rate the rows of some input words are too small for floating point; a smaller one may do."""
+
+    def __init__(self, rate: float) -> None:
+        super().__init__(
             f"at rate {rate:g} some input words are so far from every output word that their row underflows; "
             "use a smaller epsilon, or make the inputs part of the outputs"
         )
+
+
+def require_apart(ground: Ground) -> None:
+    """Refuse a metric under which two words with unlike vectors are at distance 0, and so would need equal rows."""
+    if len(ground.input_points) > 1 and not ground.space.statistics.least_distance > 0:
+        raise CertificationError(
+            "under this metric two words with unlike vectors are at distance 0; give them the same vector, or use a "
+            "metric that tells them apart"
+        )
+
+
+def log_sums(
+    ground: Ground,
+    weights: FloatArray,
+    rate: float,
+    threads: int | None,
+    tick: Tick | None = None,
+    fill: FloatArray | None = None,
+) -> FloatArray:
+    """Return ln Z for every input point; ``weights`` are per output point, ``fill`` per input point."""
+    sums = ground.times(weights, rate, ground.input_points, threads, tick)
+    if fill is not None:
+        sums += fill
+    if not (sums >= LEAST_SUM).all():
+        raise UnderflowingRows(rate)
     return np.asarray(np.log(sums))
 
 
@@ -215,7 +246,13 @@ def loss_allowance(ground: Ground, rate: float) -> float:
 
 
 def certify(
-    ground: Ground, log_z: FloatArray, rate: float, threads: int | None, tick: Tick | None = None
+    ground: Ground,
+    weights: FloatArray,
+    rate: float,
+    log_z: FloatArray,
+    threads: int | None,
+    tick: Tick | None = None,
+    fill: FloatArray | None = None,
 ) -> Certificate:
     """Return the certificate of a kernel with the given sums: no pair of input words loses more.
 
@@ -224,17 +261,32 @@ def certify(
     points = ground.input_points
     if len(points) == 1:
         return Certificate(0.0, -1, -1)
-    allowance = loss_allowance(ground, rate)
+    worst = steepest_pair(ground, log_z, loss_allowance(ground, rate), threads, tick)
+    if fill is not None:
+        rate = max(rate, steepest_fill(ground, fill, threads, tick).slope)
     words = first_word_of_points(ground)
+    return Certificate(
+        (rate + worst.slope) * (1 + 1e-12),
+        int(words[points[worst.first]]),
+        int(words[points[worst.second]]),
+        worst.pairs,
+    )
+
+
+def steepest_fill(ground: Ground, fill: FloatArray, threads: int | None, tick: Tick | None = None) -> Steepest:
+    """Return where the logarithm of a fill changes most for the distance, with what rounding can add."""
+    logs = np.log(fill)
+    return steepest_pair(ground, logs, 4 * _ULP * (1 + float(np.abs(logs).max())), threads, tick)
+
+
+def steepest_pair(
+    ground: Ground, values: FloatArray, allowance: float, threads: int | None, tick: Tick | None = None
+) -> Steepest:
+    """Return the pair of input points with the greatest (|value - value'| + allowance) / d_gamma."""
+    points = ground.input_points
     flat = straight(ground.geometry)
     if flat is not None and len(points) >= SCREENED_FROM:
-        steepest = SlopeScreen(flat, points, log_z, ground.gamma, allowance).steepest(threads, tick)
-        return Certificate(
-            (rate + steepest.slope) * (1 + 1e-12),
-            int(words[points[steepest.first]]),
-            int(words[points[steepest.second]]),
-            steepest.pairs,
-        )
+        return SlopeScreen(flat, points, values, ground.gamma, allowance).steepest(threads, tick)
 
     def profile(distances: FloatArray) -> FloatArray:
         """One over the charged distance; 0 between a point and itself, which loses nothing."""
@@ -250,7 +302,7 @@ def certify(
         rows, columns = strip
         worst = []
         for tile in columns:
-            gap = np.abs(log_z[rows][:, None] - log_z[tile][None, :])
+            gap = np.abs(values[rows][:, None] - values[tile][None, :])
             gap += allowance
             gap *= inverse(points[rows], points[tile])
             row, column = divmod(int(gap.argmax()), gap.shape[1])
@@ -261,8 +313,7 @@ def certify(
 
     worst = sorted(chain.from_iterable(in_threads(work, upper_tiles(len(points)), threads)), reverse=True)
     slope, first, second = worst[0]
-    pairs = np.array([pair for _, *pair in worst[:_TIGHT_PAIRS]], dtype=np.intp)
-    return Certificate((rate + slope) * (1 + 1e-12), int(words[points[first]]), int(words[points[second]]), pairs)
+    return Steepest(slope, first, second, np.array([pair for _, *pair in worst[:_TIGHT_PAIRS]], dtype=np.intp))
 
 
 def first_word_of_points(ground: Ground) -> IndexArray:

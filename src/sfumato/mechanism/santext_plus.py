@@ -24,7 +24,7 @@ from sfumato.mechanism import tuned_cache
 from sfumato.mechanism.base import Row, TableMechanism
 from sfumato.mechanism.exponential import ExponentialMechanism
 from sfumato.mechanism.integers import rounding_loss, to_weights
-from sfumato.mechanism.kernel import Certificate, Ground, Tick, loss_allowance
+from sfumato.mechanism.kernel import Certificate, Ground, Tick, loss_allowance, require_apart
 from sfumato.mechanism.rowstore import BLOCK, CompiledRows
 from sfumato.mechanism.tuning import TUNINGS, Effort, Tuned, tune
 from sfumato.mechanism.vocabulary import positions_of
@@ -89,8 +89,7 @@ class SanTextPlus(ExponentialMechanism):
         columns = blocks[:, None] * BLOCK + np.arange(BLOCK)
         sampled = np.minimum(columns, last - 1)
         # The blocks of the kernel end where the outputs do; one that holds nothing but the last cell has none.
-        kernel = self._pairs(self.ground.space.points[ids], np.minimum(blocks, (last - 1) // BLOCK))
-        kernel *= self._word_weights[sampled]
+        kernel = self._kernel_blocks(ids, np.minimum(blocks, (last - 1) // BLOCK), sampled)
         weights = to_weights(kernel, norms, last + 1)
         weights = np.where(columns < last, weights, np.uint64(0))
         weights = np.where(columns == last, self._keeping(ids)[:, None], weights)
@@ -118,6 +117,7 @@ def _target(ground: Ground, epsilon: float) -> float:
     """Return the epsilon to tune for: a protected and an outside word can need all of it, and rounding comes on top."""
     if len(ground.input_points) == 1:
         return epsilon
+    require_apart(ground)
     margin = 1.1 * loss_allowance(ground, epsilon) / ground.space.statistics.least_distance
     if margin >= epsilon:
         raise CertificationError(

@@ -18,7 +18,7 @@ from sfumato.mechanism.kernel import Certificate, Ground
 from sfumato.mechanism.tuning import Tuned
 from sfumato.space import cache
 
-_FORMAT = 1
+_FORMAT = 2
 _SMALLEST_WORTH_KEEPING = 2000
 
 
@@ -44,11 +44,12 @@ def load(ground: Ground, epsilon: float, tuning: str) -> Tuned | None:
             facts = json.loads(data["facts"].tobytes())
             certificate = Certificate(facts["certified"], facts["first"], facts["second"])
             weights = data["weights"].astype(np.float64)
+            fill = data["fill"].astype(np.float64) if "fill" in data else None
     except (ValueError, KeyError, OSError, zipfile.BadZipFile):
         return None
-    if len(weights) != len(ground.output_points):
+    if len(weights) != len(ground.output_points) or (fill is not None and len(fill) != len(ground.input_points)):
         return None
-    return Tuned(facts["tuning"], facts["rate"], weights, certificate, facts["keeps"], facts["note"])
+    return Tuned(facts["tuning"], facts["rate"], weights, certificate, facts["keeps"], facts["note"], fill)
 
 
 def _read(name: str) -> bytes | None:
@@ -70,5 +71,8 @@ def store(ground: Ground, epsilon: float, tuning: str, tuned: Tuned) -> None:
         "note": tuned.note,
     }
     buffer = io.BytesIO()
-    np.savez(buffer, weights=tuned.weights, facts=np.frombuffer(json.dumps(facts).encode(), dtype=np.uint8))
+    arrays = {"weights": tuned.weights, "facts": np.frombuffer(json.dumps(facts).encode(), dtype=np.uint8)}
+    if tuned.fill is not None:
+        arrays["fill"] = tuned.fill
+    np.savez(buffer, **arrays)  # type: ignore[arg-type]
     cache.write_bytes(_name(ground, epsilon, tuning), buffer.getvalue())

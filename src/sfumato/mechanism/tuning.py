@@ -4,25 +4,39 @@
 * ``calibrated``: equal weights, the greatest rate whose certificate is at most epsilon.
 * ``tight``: rate (just below) epsilon and weights that solve K w = 1, so every row sums to one by itself and a single
   triangle inequality proves the promise.  Exists where no weight comes out negative.
-* ``floored``: where some would, the non-negative weights closest to that (see :func:`_balanced_weights`), and the greatest
-  rate whose certificate is at most epsilon.
-* ``best``: tight where it exists, else floored where it certifies, else calibrated.
+* ``filled``: where some would, non-negative weights at the same rate whose rows sum to at most one, and the rest of each
+  row spread evenly (see :mod:`sfumato.mechanism.filled`).
+* ``floored``: the non-negative weights closest to the tight ones (see :func:`_balanced_weights`), and the greatest rate whose
+  certificate is at most epsilon.
+* ``best``: tight where it exists, else filled where it certifies, else calibrated.
 
 Every result is certified on the integers; none is trusted because of how it was found.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from sfumato.foundation.errors import CertificationError
-from sfumato.mechanism.kernel import Certificate, Ground, Tick, certify, log_sums, loss_allowance
+from sfumato.mechanism.filled import greatest_share, packed_weights
+from sfumato.mechanism.kernel import (
+    LEAST_SUM,
+    Certificate,
+    Ground,
+    Tick,
+    UnderflowingRows,
+    certify,
+    log_sums,
+    loss_allowance,
+    require_apart,
+)
 from sfumato.space.metric import FloatArray, IndexArray, row_blocks
 
-TUNINGS = ("best", "calibrated", "floored", "published", "tight")
+TUNINGS = ("best", "calibrated", "filled", "floored", "published", "tight")
 _MOST_TRIALS = 10
 _CLOSE_ENOUGH = 1e-4
 _MOST_SOLVER_STEPS = 40
@@ -30,6 +44,7 @@ _SAMPLED_POINTS = 32
 _POINTS_AT_ONCE = 8
 _CLEARLY_SOLVED = 1e-2
 _CLEARLY_NEGATIVE = 0.02
+_BALANCING_BEFORE_PACKING = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +59,8 @@ class Tuned:
     keeps: float
     """Mean probability that an input word's output lies on its own point."""
     note: str = ""
+    fill: FloatArray | None = None
+    """Per input point, the probability that is spread evenly over the output words, where there is one."""
 
 
 @dataclass(frozen=True)
@@ -62,18 +79,23 @@ class Effort:
 
 def tune(ground: Ground, epsilon: float, tuning: str, effort: Effort) -> Tuned:
     """Return a certified kernel for the tuning of that name."""
+    require_apart(ground)
     if tuning != "published":
         _require_pairs(ground, tuning)
     return _FINDERS[tuning](ground, epsilon, effort)
 
 
-def _evaluate(ground: Ground, weights: FloatArray, rate: float, effort: Effort, tuning: str) -> Tuned:
-    log_z = log_sums(ground, weights, rate, effort.threads, effort.tick)
-    certificate = certify(ground, log_z, rate, effort.threads, effort.tick)
-    own = np.zeros(len(ground.geometry))
-    own[ground.output_points] = weights
-    keeps = float(np.mean(own[ground.input_points] / np.exp(log_z)))
-    return Tuned(tuning, rate, weights, certificate, keeps)
+def _evaluate(
+    ground: Ground, weights: FloatArray, rate: float, effort: Effort, tuning: str, fill: FloatArray | None = None
+) -> Tuned:
+    log_z = log_sums(ground, weights, rate, effort.threads, effort.tick, fill)
+    certificate = certify(ground, weights, rate, log_z, effort.threads, effort.tick, fill)
+    own, words = np.zeros(len(ground.geometry)), np.zeros(len(ground.geometry))
+    own[ground.output_points], words[ground.output_points] = weights, ground.multiplicity
+    kept = own[ground.input_points]
+    if fill is not None:
+        kept = kept + fill * words[ground.input_points] / len(ground.outputs)
+    return Tuned(tuning, rate, weights, certificate, float(np.mean(kept / np.exp(log_z))), fill=fill)
 
 
 def _equal_weights(ground: Ground) -> FloatArray:
@@ -84,11 +106,16 @@ def _published(ground: Ground, epsilon: float, effort: Effort) -> Tuned:
     if not ground.space.statistics.exact:
         return _by_theorem(ground, epsilon)
     effort.stage("computing row sums and certifying")
-    return _evaluate(ground, _equal_weights(ground), epsilon / 2, effort, "published")
+    weights = _equal_weights(ground)
+    tuned = _evaluate(ground, weights, epsilon / 2, effort, "published")
+    if tuned.certificate.epsilon <= epsilon:
+        return tuned
+    lower = _evaluate(ground, weights, _rate_of_theorem(ground, epsilon), effort, "published")
+    return replace(lower, note="the rate is a little below epsilon / 2, to make room for the rounding to integers")
 
 
-def _by_theorem(ground: Ground, epsilon: float) -> Tuned:
-    """Return the published kernel with a certificate that looks at no pair.
+def _rate_of_theorem(ground: Ground, epsilon: float) -> float:
+    """Return a rate that keeps the promise with any weights and whatever the rows' sums are.
 
     Sums of kernels obey ``|ln Z(x) - ln Z(x')| <= rate d_gamma(x, x')``, so what is realised is at most twice the rate and
     the allowance over the least distance.  The rate makes room for the latter.
@@ -96,10 +123,24 @@ def _by_theorem(ground: Ground, epsilon: float) -> Tuned:
     least = min(ground.space.statistics.least_distance, ground.gamma)
     rate = (epsilon - loss_allowance(ground, epsilon) / least) / 2 * (1 - 1e-12)
     if rate <= 0:
-        raise CertificationError(
-            f"words may be only {least:.3g} apart, too close for integer weights to tell apart within epsilon "
-            f"{epsilon:g}; use a larger epsilon, or fewer words (--space-words)"
-        )
+        raise _too_close(ground, epsilon, "use a larger epsilon, or fewer words (--space-words)")
+    return rate
+
+
+def _too_close(ground: Ground, epsilon: float, advice: str) -> CertificationError:
+    least = ground.space.statistics.least_distance
+    return CertificationError(
+        f"two words may be only {least:.3g} apart, too close for integer weights to tell apart within epsilon "
+        f"{epsilon:g}; {advice}"
+    )
+
+
+def _by_theorem(ground: Ground, epsilon: float) -> Tuned:
+    """Return the published kernel with a certificate that looks at no pair."""
+    rate = _rate_of_theorem(ground, epsilon)
+    if rate * ground.reach > -math.log(LEAST_SUM) and not np.isin(ground.input_points, ground.output_points).all():
+        raise UnderflowingRows(rate)
+    least = min(ground.space.statistics.least_distance, ground.gamma)
     weights = _equal_weights(ground)
     certificate = Certificate(2 * rate + loss_allowance(ground, rate) / least, -1, -1)
     places = np.unique(np.linspace(0, len(ground.input_points) - 1, _SAMPLED_POINTS).astype(np.intp))
@@ -150,7 +191,12 @@ def _greatest_rate(
     rate = epsilon / 2 if start is None else start
     pairs = np.empty((0, 2), dtype=np.intp)
     for _ in range(_MOST_TRIALS):
-        candidate = _evaluate(ground, weights, rate, effort, tuning)
+        try:
+            candidate = _evaluate(ground, weights, rate, effort, tuning)
+        except UnderflowingRows:
+            high = rate
+            rate = (low + high) / 2
+            continue
         value = candidate.certificate.epsilon
         if value <= epsilon:
             best = candidate if best is None or candidate.rate > best.rate else best
@@ -173,10 +219,7 @@ def _require_room(ground: Ground, epsilon: float) -> None:
     """Raise where integer rounding alone uses up epsilon between the two nearest words."""
     least = ground.space.statistics.least_distance
     if len(ground.input_points) > 1 and loss_allowance(ground, 0.0) / least >= epsilon:
-        raise CertificationError(
-            f"two words are only {least:.3g} apart, too close for integer weights to tell apart within epsilon "
-            f"{epsilon:g}; merge or drop words with nearly equal vectors"
-        )
+        raise _too_close(ground, epsilon, "merge or drop words with nearly equal vectors")
 
 
 def _rate_of_pairs(
@@ -193,7 +236,10 @@ def _rate_of_pairs(
     between = np.minimum(ground.geometry.block(chosen, chosen)[first, second], ground.gamma)
 
     def realised(rate: float) -> float:
-        log_z = np.log(np.exp(-rate * distances) @ weights)
+        sums = np.exp(-rate * distances) @ weights
+        if sums.min() < LEAST_SUM:
+            return math.inf
+        log_z = np.log(sums)
         gaps = np.abs(log_z[first] - log_z[second]) + loss_allowance(ground, rate)
         return float(rate + (gaps / between).max())
 
@@ -206,14 +252,12 @@ def _rate_of_pairs(
     return low
 
 
-def _tight(ground: Ground, epsilon: float, effort: Effort) -> Tuned:
-    found = _try_tight(ground, epsilon, effort)
-    if found is None:
-        raise CertificationError(
+class _NoSuchWeights(CertificationError):
+    def __init__(self, epsilon: float) -> None:
+        super().__init__(
             f"at epsilon {epsilon:g} no positive solution of K w = 1 was found (a weight comes out negative, or the "
-            "equations are too ill-conditioned to solve): use a larger epsilon, or tuning='floored' or 'best'"
+            "equations are too ill-conditioned to solve): use a larger epsilon, or tuning='filled' or 'best'"
         )
-    return found
 
 
 def _margin(ground: Ground, epsilon: float) -> float:
@@ -223,14 +267,14 @@ def _margin(ground: Ground, epsilon: float) -> float:
     return 2.0 * loss_allowance(ground, epsilon) / min(ground.space.statistics.least_distance, ground.gamma)
 
 
-def _try_tight(ground: Ground, epsilon: float, effort: Effort) -> Tuned | None:
+def _tight(ground: Ground, epsilon: float, effort: Effort) -> Tuned:
     rate = epsilon - _margin(ground, epsilon)
     if rate <= 0:
-        return None
+        raise _NoSuchWeights(epsilon)
     effort.stage("solving the tight equations")
     weights = _solve(ground, rate, effort)
     if weights is None or weights.min() <= 0:
-        return None
+        raise _NoSuchWeights(epsilon)
     effort.stage("certifying")
     tuned = _evaluate(ground, weights, rate, effort, "tight")
     if tuned.certificate.epsilon <= epsilon:
@@ -287,21 +331,42 @@ def _balanced_weights(ground: Ground, rate: float, effort: Effort, steps: int = 
     return weights
 
 
+def _filled(ground: Ground, epsilon: float, effort: Effort) -> Tuned:
+    rate = epsilon - _margin(ground, epsilon)
+    if rate <= 0:
+        raise _too_close(ground, epsilon, "merge or drop words with nearly equal vectors")
+    effort.stage("balancing the weights")
+    weights = _balanced_weights(ground, rate, effort, _BALANCING_BEFORE_PACKING)
+    effort.stage("packing the weights")
+    weights = packed_weights(ground, rate, weights, effort.threads, effort.tick)
+    loads = ground.times(weights, rate, ground.input_points, effort.threads, effort.tick)
+    effort.stage("filling the rows up")
+    share = greatest_share(ground, loads, rate, effort.threads, effort.tick)
+    effort.stage("certifying")
+    tuned = _evaluate(ground, share * weights, rate, effort, "filled", 1 - share * loads)
+    if tuned.certificate.epsilon > epsilon:
+        raise CertificationError(
+            f"at epsilon {epsilon:g} the rows that were filled up do not certify; use tuning='calibrated' or 'best'"
+        )
+    return tuned
+
+
 def _best(ground: Ground, epsilon: float, effort: Effort) -> Tuned:
-    tight = _try_tight(ground, epsilon, effort)
-    if tight is not None:
-        return tight
+    """Return the tuning that keeps most words: tight ones keep as many as any mechanism can."""
     try:
-        floored = _floored(ground, epsilon, effort)
+        return _tight(ground, epsilon, effort)
     except CertificationError:
-        calibrated = _calibrated(ground, epsilon, effort)
-        return replace(calibrated, note="no tight weights were found at this epsilon and floored ones do not certify")
-    return replace(floored, note="no tight weights were found at this epsilon in this space")
+        note = "no tight weights were found at this epsilon in this space"
+    try:
+        return replace(_filled(ground, epsilon, effort), note=note)
+    except CertificationError:
+        return replace(_calibrated(ground, epsilon, effort), note=f"{note}, and filled ones do not certify")
 
 
 _FINDERS: dict[str, Callable[[Ground, float, Effort], Tuned]] = {
     "best": _best,
     "calibrated": _calibrated,
+    "filled": _filled,
     "floored": _floored,
     "published": _published,
     "tight": _tight,

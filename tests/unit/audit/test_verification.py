@@ -83,7 +83,7 @@ def test_a_pure_claim_is_checked_without_distances():
         assert result.realised == pytest.approx(math.log(3), rel=1e-14)
 
 
-@pytest.mark.parametrize("tuning", ["published", "calibrated", "tight", "floored", "best"])
+@pytest.mark.parametrize("tuning", ["published", "calibrated", "tight", "filled", "floored", "best"])
 def test_the_certificate_bounds_what_every_ratio_shows(tuning):
     space = space_of(120, dimension=20)
     for epsilon in (0.3, 1.0, 3.0):
@@ -95,8 +95,9 @@ def test_the_certificate_bounds_what_every_ratio_shows(tuning):
         result = verify(mechanism)
         assert result.exhaustive
         assert result.realised <= mechanism.certificate.epsilon <= epsilon
-        # ... and not by much: the closed form is exact but for the allowance for rounding.
-        assert mechanism.certificate.epsilon - result.realised < 1e-5
+        # ... and not by much: the closed form is exact but for the allowance for rounding, and for a fill.
+        room = 1e-5 if mechanism.tuned.fill is None else 0.02 * epsilon
+        assert mechanism.certificate.epsilon - result.realised < room
 
 
 @pytest.mark.parametrize("tuning", ["published", "calibrated", "best"])
@@ -107,7 +108,8 @@ def test_a_large_kernel_is_verified_without_every_ratio(tuning, monkeypatch):
     result = verify(mechanism)
     assert result.passed
     assert not result.exhaustive
-    assert result.bound - 1e-5 < result.realised <= result.bound
+    room = 1e-5 if mechanism.tuned.fill is None else 1e-2
+    assert result.bound - room < result.realised <= result.bound
     assert result.pairs == 900 * 899 // 2
 
 

@@ -118,6 +118,6 @@ def test_the_published_form_is_certified_by_its_theorem(monkeypatch, tmp_path, k
     checked = sfumato.verify(mechanism)
     assert checked.passed
     assert checked.realised <= mechanism.certificate.epsilon
-    for tuning in ("calibrated", "tight", "floored", "best"):
+    for tuning in ("calibrated", "tight", "filled", "floored", "best"):
         with pytest.raises(CertificationError, match="pairs of 860 points"):
             sfumato.compile("tem", space, epsilon=0.5, gamma=gamma, tuning=tuning)

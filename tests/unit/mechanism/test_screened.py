@@ -95,7 +95,7 @@ def test_nothing_to_lose_has_slope_zero():
     assert screened(geometry, np.zeros(30), np.inf, 0.0).slope == 0.0
 
 
-@pytest.mark.parametrize("tuning", ["published", "calibrated", "tight"])
+@pytest.mark.parametrize("tuning", ["published", "calibrated", "tight", "filled"])
 @pytest.mark.parametrize("inputs", [None, 700])
 def test_a_screened_certificate_is_the_exact_one(monkeypatch, tuning, inputs):
     vectors = np.random.default_rng(6).normal(size=(900, 10))
@@ -103,8 +103,9 @@ def test_a_screened_certificate_is_the_exact_one(monkeypatch, tuning, inputs):
     some = None if inputs is None else space.words[-inputs:]
     exact = sfumato.compile("tem", space, epsilon=9.0, tuning=tuning, inputs=some)
     monkeypatch.setattr(kernel, "SCREENED_FROM", 1)
-    log_z = kernel.log_sums(exact.ground, exact.tuned.weights, exact.rate, 1)
-    found = kernel.certify(exact.ground, log_z, exact.rate, 1)
+    weights, fill = exact.tuned.weights, exact.tuned.fill
+    log_z = kernel.log_sums(exact.ground, weights, exact.rate, 1, fill=fill)
+    found = kernel.certify(exact.ground, weights, exact.rate, log_z, 1, fill=fill)
     # Distances from products and from differences may differ in the last bits, and the allowance covers it.
     assert found.epsilon == pytest.approx(exact.certificate.epsilon, rel=1e-10)
     assert {found.first, found.second} == {exact.certificate.first, exact.certificate.second}

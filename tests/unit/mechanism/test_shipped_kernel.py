@@ -49,4 +49,6 @@ def test_what_ships_certifies_and_its_worst_pair_reaches_the_certificate(mechani
     }
     worst = max(realised, key=realised.get)
     assert set(worst) == {certificate.first, certificate.second}
-    assert certificate.epsilon - 1e-5 < realised[worst] <= certificate.epsilon
+    # The kernel that ships has a fill, so its worst pair stays a little below the bound.
+    assert mechanism.tuned.fill is not None
+    assert certificate.epsilon - 1e-3 < realised[worst] <= certificate.epsilon
