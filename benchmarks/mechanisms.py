@@ -26,6 +26,7 @@ MORE_EPSILONS = {"truncated-gumbel": (140.0,)}
 TUNINGS = {
     "tem": ("published", "calibrated", "best"),
     "santext": ("published",),
+    "santext-plus": ("published", "best"),
     "custext": ("published", "calibrated", "lp"),
 }
 NOISES = ("plain", "calibrated")
