@@ -268,10 +268,12 @@ class UtilityOptimisedGuarantee(MetricGuarantee):
     """Metric privacy for a protected set; words outside it are kept with some probability."""
 
     kind = "utility-optimised"
-    same = (*MetricGuarantee.same, "keep_probability")
+    same = (*MetricGuarantee.same, "keep_probability", "protected_digest")
 
     keep_probability: float
     """Chance that a word outside the protected set is released as it is."""
+    protected_digest: str = ""
+    """SHA-256 of which words are protected: the promises about two sets of words do not add."""
 
     def promise(self) -> str:
         """State the utility-optimised promise."""
