@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, ClassVar, Self
 
+from sfumato.foundation.checks import require_count
 from sfumato.foundation.errors import CompositionError, ParameterError
 
 
@@ -102,8 +103,8 @@ class Guarantee:
 
     def repeated(self, times: int) -> Self:
         """Return the guarantee of ``times`` independent releases."""
-        if times < 1:
-            raise ParameterError(f"times must be a whole number, 1 or greater, got {times}")
+        require_count(times=times)
+        times = int(times)
         amounts = {name: getattr(self, name) * times for name in self.additive}
         return dataclasses.replace(self, releases=self.releases * times, **amounts)
 
@@ -323,8 +324,8 @@ class GaussianGuarantee(Guarantee):
 
     def repeated(self, times: int) -> Self:
         """Return the guarantee of ``times`` releases: mu grows with the square root."""
-        if times < 1:
-            raise ParameterError(f"times must be a whole number, 1 or greater, got {times}")
+        require_count(times=times)
+        times = int(times)
         return dataclasses.replace(self, mu=self.mu * times**0.5, releases=self.releases * times)
 
     def __add__(self, other: object) -> Self:
