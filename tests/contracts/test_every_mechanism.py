@@ -1,22 +1,30 @@
 """One suite that every registered mechanism passes."""
 
 import dataclasses
+import functools
 import json
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
 
 import sfumato
 from sfumato.foundation.errors import CertificationError, ParameterError, SfumatoError, SpaceError
 from sfumato.foundation.guarantee import Guarantee, guarantee_from_json
 from sfumato.foundation.randomness import RunKey, SystemSource
+from sfumato.foundation.registry import entry as entry_of
+from sfumato.mechanism import artifact, rowstore
 from sfumato.mechanism.base import UNKNOWN, Mechanism, TableMechanism
 from sfumato.mechanism.gumbel import least_epsilon
 from sfumato.space import Space
 
 EPSILONS = (0.01, 0.5, 3.0, 40.0)
+CONFIDENCE = 1e-6
+"""Chance that right draws fail one chi-square test; the keys are fixed, so a pass stays a pass."""
 BAD_EPSILONS = (0, -1, float("nan"), float("inf"), 1e9, None, "2")
 
 
@@ -57,6 +65,7 @@ OTHER_SETTINGS = {
     "santext-plus": [
         *({"tuning": tuning} for tuning in ("published", "calibrated", "filled", "floored", "best")),
         {"p": 1.0},
+        {"p": 0.9},
         {"p": 0.02, "protected_share": 0.1},
     ],
 }
@@ -239,3 +248,154 @@ def test_system_draws_are_not_repeatable():
     mechanism = sfumato.compile("tem", SPACES["float"], epsilon=0.01)
     ids = np.tile(np.arange(40), 10)
     assert not np.array_equal(mechanism.sample(ids, SystemSource()), mechanism.sample(ids, SystemSource()))
+
+
+def require_draws_of(row, drawn, words):
+    """Draws lie in a row's support, and their frequencies follow its integers (rare cells are pooled)."""
+    chances = np.zeros(words)
+    np.add.at(chances, row.cells, row.probabilities)
+    counts = np.bincount(drawn, minlength=words)
+    assert counts[chances == 0].sum() == 0
+    expected = chances * len(drawn)
+    rare = expected < 10
+    counts, expected = np.append(counts[~rare], counts[rare].sum()), np.append(expected[~rare], expected[rare].sum())
+    counts, expected = counts[expected > 0], expected[expected > 0]
+    if len(counts) > 1:
+        assert stats.chisquare(counts, expected * counts.sum() / expected.sum()).pvalue > CONFIDENCE
+
+
+@pytest.fixture
+def many_in_tails(monkeypatch):
+    """Heads of the likeliest cells only: nearly every draw looks for its cell behind them."""
+    monkeypatch.setattr(rowstore, "HEAD_BITS", 2)
+
+
+@pytest.mark.usefixtures("many_in_tails")
+@pytest.mark.parametrize(("entry", "options"), CASES)
+def test_every_word_is_drawn_from_its_own_row_whichever_was_drawn_first(entry, options):
+    """A batch of one row was once taken for one whose cells all words share."""
+    mechanism = compiled(entry, SPACES["float"], 3.0, options)
+    key = RunKey.from_seed(5)
+    for first in (0, 39):
+        mechanism.sample(np.array([first]), key.record(0))
+    for word in (17, 0, 30, 39):
+        drawn = mechanism.sample(np.full(20_000, word), key.record(1 + word))
+        require_draws_of(mechanism.row(f"w{word}"), drawn, 40)
+
+
+@pytest.mark.usefixtures("many_in_tails")
+@pytest.mark.parametrize(("entry", "options"), CASES)
+def test_every_word_is_drawn_from_its_own_row_where_one_is_left_for_the_last_batch(entry, options, monkeypatch):
+    monkeypatch.setattr(rowstore, "_BATCH_CELLS", 1)
+    monkeypatch.setattr(rowstore, "_LEAST_ROWS", 13)
+    mechanism = compiled(entry, SPACES["float"], 3.0, options)
+    assert [len(batch) for batch in rowstore.batches(mechanism.inputs, mechanism)] == [13, 13, 13, 1]
+    ids = np.tile(np.arange(40), 3000)
+    drawn = mechanism.sample(ids, RunKey.from_seed(6).record(0))
+    for word in range(40):
+        require_draws_of(mechanism.row(f"w{word}"), drawn[ids == word], 40)
+
+
+@pytest.mark.usefixtures("many_in_tails")
+@pytest.mark.parametrize("count", [1, 65])
+@pytest.mark.parametrize(("entry", "options"), CASES)
+def test_a_file_whose_last_part_has_a_single_row_gives_the_same_draws(entry, options, count, tmp_path):
+    space = Space.from_arrays(words(count), np.random.default_rng(2).normal(size=(count, 3)))
+    mechanism = compiled(entry, space, 3.0, options)
+    if mechanism is None:
+        return
+    loaded = artifact.load(tmp_path / "m.sfm", artifact.save(mechanism, tmp_path / "m.sfm"))
+    ids = np.repeat(np.arange(count), 100)
+    drawn = loaded.sample(ids, RunKey.from_seed(7).record(0))
+    assert np.array_equal(drawn, mechanism.sample(ids, RunKey.from_seed(7).record(0)))
+    require_draws_of(mechanism.row("w0"), loaded.sample(np.full(5_000, 0), RunKey.from_seed(7).record(1)), count)
+
+
+@functools.cache
+def integer_cloud(count):
+    """Whole numbers, so that blocks of rows are computed alone, with some words at distance 0."""
+    vectors = np.random.default_rng(11).integers(-40, 40, (count, 6)).astype(np.int8)
+    vectors[-9:] = vectors[:9]
+    return Space.from_arrays(words(count), vectors, scale=0.1)
+
+
+LARGE = 700
+LARGE_SETTINGS = [
+    ("tem", {"tuning": "published"}),
+    ("tem", {"tuning": "best"}),
+    ("tem", {"tuning": "published", "gamma": 1.0}),  # short rows
+    ("santext", {"inputs": words(300), "outputs": words(LARGE)[200:]}),
+    ("santext-plus", {"p": 0.7, "protected_share": 0.4}),
+    ("custext", {"k": 20}),
+    ("custext", {"k": 40, "mapping": "balanced", "tuning": "calibrated"}),
+    ("custext", {"k": 20, "global_mix": 0.2}),
+    ("truncated-gumbel", {}),
+    ("random", {}),
+]
+DIFFERENTIAL = [pytest.param(*case.values, 40, id=case.id) for case in CASES] + [
+    pytest.param(entry_of(name), options, LARGE, id=f"{LARGE}-{name}-{'-'.join(map(str, options))}-{number}")
+    for number, (name, options) in enumerate(LARGE_SETTINGS)
+]
+
+
+@functools.cache
+def pickled(name, options, count):
+    """A mechanism that holds no rows, to be thawed anew for every example."""
+    return pickle.dumps(compiled(entry_of(name), integer_cloud(count), 3.0, json.loads(options)))
+
+
+def thawed(frozen, row_memory):
+    mechanism = pickle.loads(frozen)
+    mechanism._row_memory = row_memory
+    return pickle.loads(pickle.dumps(mechanism))
+
+
+def calls_over(count):
+    """Sequences of calls, each for some words: one, a few, many or all of them, known or not."""
+    ids = st.one_of(
+        st.lists(st.integers(-1, count - 1), min_size=1, max_size=4).map(np.array),
+        st.tuples(st.integers(0, count - 1), st.integers(1, count)).map(
+            lambda at: np.arange(at[0], min(sum(at), count))
+        ),
+        st.integers(0, count - 1).map(lambda word: np.full(300, word)),
+        st.just(np.arange(count)),
+    )
+    return st.lists(ids, min_size=1, max_size=5)
+
+
+@pytest.mark.parametrize(("entry", "options", "count"), DIFFERENTIAL)
+@settings(max_examples=8)
+@given(data=st.data())
+def test_a_draw_does_not_depend_on_what_was_drawn_before(entry, options, count, data):
+    """Whatever rows are in memory, in whatever batches they were compiled: a keyed source decides alone."""
+    frozen = pickled(entry.name, json.dumps(options), count)
+    calls = data.draw(calls_over(count))
+    memory = data.draw(st.sampled_from([1, 3_000, 60_000, 2**29]))
+    least_rows = data.draw(st.sampled_from([None, 1, 3]))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rowstore, "HEAD_BITS", data.draw(st.sampled_from([2, 10])))
+        alone = [
+            thawed(frozen, 2**29).sample(ids, RunKey.from_seed(8).record(at)).tolist() for at, ids in enumerate(calls)
+        ]
+        if least_rows:
+            patch.setattr(rowstore, "_BATCH_CELLS", 1)
+            patch.setattr(rowstore, "_LEAST_ROWS", least_rows)
+        one = thawed(frozen, memory)
+        assert [one.sample(ids, RunKey.from_seed(8).record(at)).tolist() for at, ids in enumerate(calls)] == alone
+
+
+@pytest.mark.parametrize("memory", [3_000, 60_000])
+@pytest.mark.parametrize(("entry", "options", "count"), DIFFERENTIAL[len(CASES) :])
+def test_threads_with_little_memory_agree_with_a_single_one(entry, options, count, memory, monkeypatch):
+    """Rows go out of memory for one thread while another draws from them."""
+    monkeypatch.setattr(rowstore, "HEAD_BITS", 2)
+    frozen = pickled(entry.name, json.dumps(options), count)
+    little, alone = thawed(frozen, memory), thawed(frozen, 2**29)
+
+    def draw(mechanism, at):
+        ids = np.random.default_rng(at).integers(0, count, (1, 3, 40, 300)[at % 4])
+        return mechanism.sample(ids, RunKey.from_seed(9).record(at)).tolist()
+
+    with ThreadPoolExecutor(4) as pool:
+        together = list(pool.map(lambda at: draw(little, at), range(12)))
+    assert together == [draw(alone, at) for at in range(12)]

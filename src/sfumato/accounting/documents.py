@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sfumato.accounting.zcdp import epsilon_of_rho
-from sfumato.foundation.checks import gather, require_non_negative, require_probability
+from sfumato.foundation.checks import gather, require_index, require_probability
 from sfumato.foundation.guarantee import GroupGuarantee, Guarantee, MetricGuarantee, PureGuarantee
 
 DEFAULT_DELTA = 1e-6
@@ -125,7 +125,8 @@ def metric_composition(guarantee: MetricGuarantee, words: int, *, delta: float =
     >>> round(metric_composition(short, words=500).approximate_loss, 1)
     32.2
     """
-    gather(lambda: require_non_negative(words=words), lambda: require_probability(delta=delta))
+    gather(lambda: require_index(words=words), lambda: require_probability(delta=delta))
+    words = int(words)
     word_loss = guarantee.local_epsilon if guarantee.certified else 0.0
     loss = words * word_loss if words else 0.0
     rho = word_loss**2 / 2
@@ -149,7 +150,8 @@ def document_composition(guarantee: Guarantee, words: int) -> MetricComposition 
     >>> document_composition(PureGuarantee(mechanism="coin", epsilon=1.0, certified=0.5), words=4).greatest_loss
     2.0
     """
-    require_non_negative(words=words)
+    require_index(words=words)
+    words = int(words)
     if type(guarantee) is MetricGuarantee:
         return metric_composition(guarantee, words)
     if isinstance(guarantee, PureGuarantee):

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, ClassVar, Self
 
+from sfumato.foundation.checks import require_count
 from sfumato.foundation.errors import CompositionError, ParameterError
 
 
@@ -102,8 +103,8 @@ class Guarantee:
 
     def repeated(self, times: int) -> Self:
         """Return the guarantee of ``times`` independent releases."""
-        if times < 1:
-            raise ParameterError(f"times must be a whole number, 1 or greater, got {times}")
+        require_count(times=times)
+        times = int(times)
         amounts = {name: getattr(self, name) * times for name in self.additive}
         return dataclasses.replace(self, releases=self.releases * times, **amounts)
 
@@ -268,10 +269,12 @@ class UtilityOptimisedGuarantee(MetricGuarantee):
     """Metric privacy for a protected set; words outside it are kept with some probability."""
 
     kind = "utility-optimised"
-    same = (*MetricGuarantee.same, "keep_probability")
+    same = (*MetricGuarantee.same, "keep_probability", "protected_digest")
 
     keep_probability: float
     """Chance that a word outside the protected set is released as it is."""
+    protected_digest: str = ""
+    """SHA-256 of which words are protected: the promises about two sets of words do not add."""
 
     def promise(self) -> str:
         """State the utility-optimised promise."""
@@ -321,8 +324,8 @@ class GaussianGuarantee(Guarantee):
 
     def repeated(self, times: int) -> Self:
         """Return the guarantee of ``times`` releases: mu grows with the square root."""
-        if times < 1:
-            raise ParameterError(f"times must be a whole number, 1 or greater, got {times}")
+        require_count(times=times)
+        times = int(times)
         return dataclasses.replace(self, mu=self.mu * times**0.5, releases=self.releases * times)
 
     def __add__(self, other: object) -> Self:

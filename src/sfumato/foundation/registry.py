@@ -68,11 +68,19 @@ def mechanism(
         if name in _ENTRIES:
             raise ParameterError(f"a mechanism named {name!r} is registered already")
         summary = (inspect.getdoc(compiler) or "").partition("\n")[0]
+        parameters = inspect.signature(compiler).parameters
+
+        def may_be_none(option: str) -> bool:
+            return option not in parameters or parameters[option].default is None
 
         @functools.wraps(compiler)
         def compile_plain(space: Any, *rest: Any, **options: Any) -> Any:
             options = {option: _plain(value) for option, value in options.items()}
-            counts = {option: options[option] for option in _COUNTS if options.get(option) is not None}
+            counts = {
+                option: options[option]
+                for option in _COUNTS
+                if option in options and not (options[option] is None and may_be_none(option))
+            }
             require_count(**counts)
             return compiler(space, *rest, **options)
 

@@ -17,6 +17,7 @@ from typing import Any, Protocol, SupportsIndex, runtime_checkable
 
 import numpy as np
 
+from sfumato.foundation.checks import require_count
 from sfumato.foundation.errors import ParameterError
 from sfumato.foundation.guarantee import Guarantee
 from sfumato.foundation.randomness import Source, UInt64Array, settle
@@ -79,14 +80,15 @@ class TableMechanism(ABC):
     def __init__(
         self, space: Space, inputs: IndexArray, outputs: IndexArray, guarantee: Guarantee, row_memory: int = 2**29
     ) -> None:
+        require_count(row_memory=row_memory)
         self.space = space
         self.inputs = _frozen(inputs)
         self.outputs = _frozen(outputs)
         self.guarantee = guarantee
         self._is_input = np.zeros(len(space) + 1, dtype=bool)  # the last place stands for UNKNOWN
         self._is_input[self.inputs] = True
-        self._row_memory = row_memory
-        self._store = RowStore(len(space), row_memory)
+        self._row_memory = int(row_memory)
+        self._store = RowStore(len(space), self._row_memory)
         self._lock = threading.Lock()
         self.origin: tuple[str, str] | None = None
         """The file this mechanism was loaded from, and its digest."""
@@ -160,7 +162,9 @@ class TableMechanism(ABC):
         """Return whole rows of input words."""
         cells = self.cells(ids)
         weights = self.weights(ids)
-        return CompiledRows(self.outputs[None, :] if cells is None else cells, weights, np.zeros(len(ids)))
+        if cells is None:
+            return CompiledRows(self.outputs[None, :], weights, np.zeros(len(ids)), shared=True)
+        return CompiledRows(cells, weights, np.zeros(len(ids)))
 
     def block_weights(self, ids: IndexArray, blocks: IndexArray, norms: FloatArray) -> tuple[IndexArray, UInt64Array]:
         """Return the cells and weights of one block of columns for each id, by compiling their rows again."""
@@ -175,7 +179,7 @@ class TableMechanism(ABC):
             inside = columns < compiled.weights.shape[1]
             columns = np.where(inside, columns, 0)
             rows = which[places, None] - start
-            cells[places] = compiled.cells[0 if len(compiled.cells) == 1 else rows, columns]
+            cells[places] = compiled.cells[0 if compiled.shared else rows, columns]
             weights[places] = np.where(inside, compiled.weights[rows, columns], np.uint64(0))
         return cells, weights
 

@@ -39,7 +39,8 @@ _DIGITS = "0123456789"
 _EXACT = Context(prec=60)
 _LARGEST_WEIGHT = 2**62
 _MARGIN = Decimal("1e-9")
-"""Left of epsilon so that a check in floating point passes too."""
+_LEAST_MARGIN = Decimal("2e-13")
+"""Left of epsilon, by share and at least, so that a check in floating point passes too: it adds what logarithms may err."""
 
 
 def digit_count(token: str) -> int:
@@ -157,7 +158,8 @@ class _RandomisedResponse(TableMechanism):
 def _uniform(line: Space, epsilon: float) -> _RandomisedResponse:
     """Compile randomised response so that the ratio of its two weights is just below exp(epsilon)."""
     aim = min(epsilon, math.log(_LARGEST_WEIGHT))
-    odds = _EXACT.exp(Decimal(aim) * (1 - _MARGIN))
+    margin = max(Decimal(aim) * _MARGIN, _LEAST_MARGIN)
+    odds = _EXACT.exp(max(Decimal(aim) - margin, Decimal(0)))
     other = max(int(_LARGEST_WEIGHT / (odds + 9)), LEAST_WEIGHT)
     same = max(min(int(odds * other), _LARGEST_WEIGHT), other)
     loss = float(_EXACT.ln(_EXACT.divide(Decimal(same), Decimal(other))))

@@ -105,7 +105,7 @@ class ExponentialMechanism(TableMechanism):
         """Return whole rows, with the sums they were divided by."""
         kernel = self._kernel_rows(ids)
         norms = kernel.sum(axis=1)
-        return CompiledRows(self.outputs[None, :], to_weights(kernel, norms), norms)
+        return CompiledRows(self.outputs[None, :], to_weights(kernel, norms), norms, shared=True)
 
     def block_weights(self, ids: IndexArray, blocks: IndexArray, norms: FloatArray) -> tuple[IndexArray, UInt64Array]:
         """Return one block of each row; for integer vectors it costs 16 distances and not a whole row."""

@@ -46,7 +46,9 @@ class NearRows(Rows):
         """Return the output word each number falls on."""
         slots = self.slot[ids]
         low, high = self.head_starts[slots], self.head_starts[slots + 1]
-        heads = np.where(high > low, self.head_sums[np.maximum(high, 1) - 1], np.uint64(0))
+        heads = np.zeros(len(ids), dtype=np.uint64)
+        some = np.flatnonzero(high > low)  # a word may have no near one, and so may all words
+        heads[some] = self.head_sums[high[some] - 1]
         columns = np.empty(len(ids), dtype=np.intp)
         near = numbers < heads
         at = first_above(self.head_sums, low[near], high[near], numbers[near])
@@ -68,7 +70,7 @@ def _before(
     start, low, high = low, low.copy(), high.copy()
     while (open_ := low < high).any():
         middle = (low + high) >> 1
-        at = np.minimum(middle, len(cells) - 1)
+        at = np.minimum(middle, len(cells) - 1)  # there is a cell, since a segment is open
         passed = open_ & (cells[at] - (middle - start) <= rank)
         np.copyto(low, middle + 1, where=passed)
         np.copyto(high, middle, where=open_ & ~passed)

@@ -17,6 +17,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.foundation.errors import ParameterError
 from sfumato.foundation.randomness import UInt64Array
 from sfumato.mechanism.growing import Growing
 from sfumato.mechanism.marks import Marks, cells_by_marks, marks_of
@@ -41,6 +42,20 @@ class CompiledRows:
     weights: UInt64Array
     norms: FloatArray
     """What each row was divided by, for tables that can compute a block again from it."""
+    shared: bool = False
+    """Whether *every* row of the table has these cells.
+
+    The table has to say so: a batch of one row looks the same, and taking its cells for those of all words would draw
+    other words from the outputs of that one.
+    """
+
+    def __post_init__(self) -> None:
+        rows = 1 if self.shared else len(self.weights)
+        if self.cells.shape != (rows, self.weights.shape[1]):
+            raise ParameterError(
+                f"{len(self.weights)} rows of {self.weights.shape[1]} weights came with cells of shape "
+                f"{self.cells.shape}; give one row of cells for each, or a single one with shared=True"
+            )
 
 
 class Table(Protocol):
@@ -290,6 +305,8 @@ def _append_rows(growing: dict[str, Growing], ids: IndexArray, table: Table, wit
         return
     parts = in_threads(lambda some: _pack(table.compile_rows(some), with_marks), batches(ids, table), None)
     for number, part in enumerate(parts):
+        if len(part.marks):
+            _require_marks_fit(growing, part)
         if number == 0:
             blocks = len(ids) * int(part.tail_counts[0])
             growing["tail_sums"].reserve(blocks)
@@ -300,6 +317,14 @@ def _append_rows(growing: dict[str, Growing], ids: IndexArray, table: Table, wit
             growing[starts].append(growing[starts].array[-1] + np.cumsum(counts))
         if len(growing["columns"].array) == 0:
             growing["columns"].append(part.columns)
+
+
+def _require_marks_fit(growing: dict[str, Growing], part: _Packed) -> None:
+    """Marks are found by their block's place and name columns, so they cover the first blocks and share the columns."""
+    columns = growing["columns"].array
+    all_marked = len(growing["marks"].array) == len(growing["tail_sums"].array)
+    if not (all_marked and (len(columns) == 0 or np.array_equal(columns, part.columns))):
+        raise AssertionError("marks must belong to the first rows, and to rows that share their cells")
 
 
 def _sizes(rows: Rows) -> npt.NDArray[np.int64]:
@@ -348,8 +373,7 @@ def _pack(compiled: CompiledRows, with_marks: bool) -> _Packed:
     rows, columns = weights.shape
     totals = weights.sum(axis=1, dtype=np.uint64)
     in_row, in_column = np.nonzero(weights >= head_cutoff(totals)[:, None])
-    shared = len(compiled.cells) == 1
-    cells = compiled.cells[0 if shared else in_row, in_column]
+    cells = compiled.cells[0 if compiled.shared else in_row, in_column]
     counts = np.bincount(in_row, minlength=rows)
     head_sums, head_cells, counts = _with_empty_heads(weights[in_row, in_column], cells, in_row, counts)
     padded = np.zeros((rows, -(-columns // BLOCK) * BLOCK), dtype=np.uint64)
@@ -357,7 +381,7 @@ def _pack(compiled: CompiledRows, with_marks: bool) -> _Packed:
     padded[in_row, in_column] = 0
     in_blocks = padded.reshape(rows, -1, BLOCK)
     blocks = in_blocks.sum(axis=2, dtype=np.uint64)
-    with_marks = with_marks and shared
+    with_marks = with_marks and compiled.shared
     return _Packed(
         totals,
         compiled.norms,

@@ -9,6 +9,8 @@ Measured by ``tests/contracts`` and by :func:`sfumato.verify`.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from collections.abc import Callable, Sequence
 
@@ -136,6 +138,11 @@ def certified_epsilon(ground: Ground, certificate: Certificate) -> float:
     return certificate.epsilon + longer / ground.space.statistics.least_distance
 
 
+def _digest_of(words: Sequence[str]) -> str:
+    """Return a digest of a list of words, written as JSON so that no two lists look the same."""
+    return hashlib.sha256(json.dumps(words).encode()).hexdigest()
+
+
 def _guarantee(
     ground: Ground, epsilon: float, tuned: Tuned, replaced: float, is_protected: npt.NDArray[np.bool_]
 ) -> UtilityOptimisedGuarantee:
@@ -161,6 +168,7 @@ def _guarantee(
         radius=ground.reach,
         neighbour_distance=space.statistics.median_neighbour_distance or None,
         keep_probability=1.0 - replaced,
+        protected_digest=_digest_of([space.words[place] for place in np.flatnonzero(is_protected)]),
         public=("which words are protected",),
         notes=tuple(notes),
     )

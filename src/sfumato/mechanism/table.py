@@ -3,17 +3,59 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.foundation.errors import ParameterError
+from sfumato.foundation.errors import DataError, ParameterError
 from sfumato.foundation.guarantee import Guarantee
 from sfumato.foundation.randomness import UInt64Array
 from sfumato.mechanism.base import Row, TableMechanism
-from sfumato.mechanism.integers import to_weights
+from sfumato.mechanism.integers import LARGEST_TOTAL, to_weights
 from sfumato.space import Space
 from sfumato.space.metric import IndexArray
+
+_Array = TypeVar("_Array", bound=npt.NDArray[Any])
+_LOW_HALF = np.uint64(2**32 - 1)
+_LARGEST_HIGH = np.uint64(LARGEST_TOTAL >> 32)
+_ROWS_AT_ONCE = 64
+
+
+def _whole_weights(weights: npt.NDArray[Any]) -> UInt64Array:
+    """Return integer weights that nobody can change, each row with a total that a draw can be made below.
+
+    Totals are summed up in two halves: where 64 bits overflow, a row would be drawn from as if it were another one.
+    """
+    if not (isinstance(weights, np.ndarray) and weights.ndim == 2 and weights.dtype.kind in "iu"):
+        raise ParameterError(
+            "weights must be a two-dimensional array of whole numbers; from_probabilities rounds others"
+        )
+    if weights.dtype.kind == "i" and (weights < 0).any():
+        raise ParameterError("weights must not be negative")
+    whole = weights.astype(np.uint64, copy=False)
+    whole.flags.writeable = False
+    for start in range(0, len(whole), _ROWS_AT_ONCE):
+        part = whole[start : start + _ROWS_AT_ONCE]
+        low = (part & _LOW_HALF).sum(axis=1, dtype=np.uint64)
+        high = (part >> np.uint64(32)).sum(axis=1, dtype=np.uint64) + (low >> np.uint64(32))
+        low &= _LOW_HALF
+        above = (high > _LARGEST_HIGH) | ((high == _LARGEST_HIGH) & (low > 0))
+        wrong = np.flatnonzero(above | ((high == 0) & (low == 0)))
+        if len(wrong):
+            raise ParameterError(
+                f"the weights of row {start + wrong[0]} (rows count from 0) must add up to at least 1 and at most 2**63; "
+                "divide the row's weights by a common number, or use from_probabilities"
+            )
+    return whole
+
+
+def _frozen(array: _Array) -> _Array:
+    """Return an array that nobody can change: itself where it cannot be written to, as in a file, else a copy."""
+    if array.flags.writeable:
+        array = array.copy()
+        array.flags.writeable = False
+    return array
 
 
 class DenseTable(TableMechanism):
@@ -38,12 +80,12 @@ class DenseTable(TableMechanism):
         every = np.arange(len(space))
         inputs_at = every if inputs is None else np.unique(space.positions(inputs))
         outputs_at = every if outputs is None else np.unique(space.positions(outputs))
-        if weights.shape != (len(inputs_at), len(outputs_at)):
+        if np.shape(weights) != (len(inputs_at), len(outputs_at)):
             raise ParameterError(
-                f"the table has shape {weights.shape} but there are {len(inputs_at)} inputs and {len(outputs_at)} outputs"
+                f"the table has shape {np.shape(weights)} but there are {len(inputs_at)} inputs and {len(outputs_at)} outputs"
             )
         super().__init__(space, inputs_at, outputs_at, guarantee)
-        self._table = weights
+        self._table = _whole_weights(np.array(weights))
 
     @classmethod
     def from_probabilities(
@@ -79,12 +121,28 @@ class StoredTable(TableMechanism):
         group_numbers: IndexArray | None = None,
     ) -> None:
         super().__init__(space, inputs, outputs, guarantee)
-        self._cells = cells
+        self._cells = _frozen(cells)
         """Positions of the output words of each row; no rows where all share the outputs."""
-        self._weights = weights
+        try:
+            self._weights = _whole_weights(_frozen(weights))
+        except ParameterError as problem:
+            raise DataError(f"the stored table cannot be drawn from: {problem}") from None
+        self._require_cells_that_fit()
         if group_numbers is not None:
             self.group_numbers = group_numbers
             """The group of every input word, for promises that hold inside of groups."""
+
+    def _require_cells_that_fit(self) -> None:
+        """Every weight belongs to a word of the space, and every input has a row."""
+        cells, shape = self._cells, self._weights.shape
+        fits = shape[0] == len(self.inputs)
+        if len(cells) == 0:
+            fits = fits and shape[1] == len(self.outputs)
+        else:
+            fits = fits and cells.shape == shape and cells.dtype.kind in "iu"
+            fits = fits and 0 <= int(cells.min()) <= int(cells.max()) < len(self.space)
+        if not fits:
+            raise DataError("the stored table does not fit its words; write it again with: sfumato compile")
 
     def row(self, word: str) -> Row:
         """Return the exact distribution of one input word, without the cells that only fill a row up."""

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import secrets
+import threading
+import weakref
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +14,37 @@ from sfumato.foundation.errors import SpaceError
 from sfumato.space.metric import BlockFunction, DistanceFunction, FloatArray, Profile, Rows
 
 _HALF_ULP = 2.0**-53
+_lock = threading.Lock()
+_tokens: dict[int, tuple[weakref.ref[DistanceFunction], str]] = {}
+"""By a function's identity, since an object may say of itself that it equals another one."""
+
+
+def token_of(function: DistanceFunction) -> str:
+    """Return what stands for a user's function in digests: no two functions have the same, in any two processes.
+
+    Name and code do not tell what a function computes, so the token is random.  It stays for as long as this very
+    object is there.
+
+    >>> def one(a, b): ...
+    >>> def other(a, b): ...
+    >>> token_of(one) == token_of(one), token_of(one) == token_of(other)
+    (True, False)
+    """
+    number = id(function)
+
+    def forget(gone: weakref.ref[DistanceFunction]) -> None:
+        if number in _tokens and _tokens[number][0] is gone:
+            del _tokens[number]
+
+    with _lock:
+        known = _tokens.get(number)
+        if known is not None and known[0]() is function:
+            return known[1]
+        token = secrets.token_hex(16)
+        # Of some objects it is not told when they go, and others may come to lie in their place: a new token every time.
+        with contextlib.suppress(TypeError):
+            _tokens[number] = (weakref.ref(function, forget), token)
+        return token
 
 
 @dataclass(frozen=True, eq=False)

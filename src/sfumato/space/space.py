@@ -105,6 +105,13 @@ class Space:
         vectors.flags.writeable = False  # nobody else has it, so it need not be copied
         return cls.from_arrays(words, vectors, metric=metric, name=Path(path).stem, scale=scale)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the digest of a metric of one's own: where this is read, its name may stand for another function."""
+        state = self.__dict__.copy()
+        if self.metric_function is not None:
+            state.pop("digest", None)
+        return state
+
     def __len__(self) -> int:
         return len(self.words)
 
@@ -120,13 +127,23 @@ class Space:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of everything that fixes the distances: words, vectors, scale and metric."""
+        """SHA-256 of everything that fixes the distances: words, vectors, scale and metric.
+
+        A metric of one's own is a program, of which nothing but its identity can be told: with one, the digest is that
+        of this process, and another one where the same space is made again in another process.
+        """
         hasher = hashlib.sha256()
-        for part in (
-            "\n".join(self.words).encode("utf-8", "surrogatepass"),
+        words = "\n".join(self.words)
+        parts: list[bytes | memoryview] = [
+            words.encode("utf-8", "surrogatepass"),
             str((self.vectors.dtype.str, self.vectors.shape, self.scale, self.metric)).encode(),
             np.ascontiguousarray(self.vectors).data,
-        ):
+        ]
+        if words.count("\n") != len(self.words) - 1:  # words with line breaks: where each one ends is not clear
+            parts.append(str([len(word) for word in self.words]).encode())
+        if self.metric_function is not None:
+            parts.append(b"function " + own_metric.token_of(self.metric_function).encode())
+        for part in parts:
             hasher.update(str(len(part)).encode() + b":")
             hasher.update(part)
         return hasher.hexdigest()

@@ -82,3 +82,12 @@ def test_kinds_that_do_not_add_up_by_distance_are_not_composed() -> None:
 def test_a_negative_number_of_words_is_refused() -> None:
     with pytest.raises(ParameterError, match="words"):
         metric_composition(_metric(), -1)
+
+
+@pytest.mark.parametrize("words", [-1, 1.5, float("nan"), float("inf"), None, "3", True])
+def test_words_that_are_no_whole_number_are_refused(words: object) -> None:
+    with pytest.raises(ParameterError, match="words must be a whole number"):
+        metric_composition(_metric(), words)  # type: ignore[arg-type]
+    for guarantee in (_metric(), PureGuarantee(mechanism="coin", epsilon=1.0, certified=0.5)):
+        with pytest.raises(ParameterError, match="words must be a whole number"):
+            document_composition(guarantee, words)  # type: ignore[arg-type]

@@ -114,3 +114,14 @@ def test_zero_times_and_unknown_kinds_are_refused():
         METRIC.repeated(0)
     with pytest.raises(ParameterError):
         guarantee_from_json({"kind": "magic"})
+
+
+@pytest.mark.parametrize("times", [float("nan"), float("inf"), 0, -1, 1.5, None, "1", True, 10**400, [2]])
+@pytest.mark.parametrize("guarantee", EXAMPLES, ids=lambda g: g.kind)
+def test_times_that_are_no_count_are_refused(guarantee, times):
+    with pytest.raises(ParameterError, match="times must be a whole number"):
+        guarantee.repeated(times)
+
+
+def test_a_count_of_releases_is_a_whole_number_whatever_it_came_as():
+    assert type(METRIC.repeated(2.0).releases) is int

@@ -58,8 +58,7 @@ def test_every_exact_ratio_is_within_the_guarantee(kind, epsilon):
             for output in range(10):
                 loss = logarithm(rows[a].probability(output) / rows[b].probability(output))
                 assert loss <= certified * charge
-    if epsilon >= 0.01:  # below, the screen in floating point is coarser than the margin
-        assert sfumato.verify(mechanism).passed
+    assert sfumato.verify(mechanism).passed
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 0.5, 1.0, 3.0, 10.0])
@@ -183,3 +182,13 @@ def test_it_travels_and_is_shared_by_threads():
     with ThreadPoolExecutor(8) as pool:
         results = list(pool.map(run, [mechanism, travelled] * 8))
     assert all(result == results[0] for result in results)
+
+
+@pytest.mark.parametrize("epsilon", [1e-13, 3e-13, 1e-12, 1e-9, 1e-6, 1e-5, 1e-4, 2e-4, 1e-3, 0.1])
+def test_a_right_table_passes_at_the_smallest_epsilons_too(epsilon):
+    mechanism = digits(epsilon=epsilon)
+    assert sfumato.verify(mechanism).passed
+    row = mechanism.row(3)
+    loss = logarithm(row.probability(3) / row.probability(4))
+    assert loss <= Decimal(mechanism.guarantee.certified) <= Decimal(epsilon)
+    assert mechanism.guarantee.certified >= epsilon * (1 - 2e-9) - 3e-13

@@ -9,7 +9,7 @@ from scipy import stats
 import sfumato
 from sfumato.foundation.errors import CertificationError
 from sfumato.foundation.randomness import RunKey
-from sfumato.mechanism import artifact
+from sfumato.mechanism import artifact, nearrows
 from sfumato.mechanism.nearrows import NearRows
 from sfumato.space import Space, statistics
 
@@ -121,3 +121,22 @@ def test_the_published_form_is_certified_by_its_theorem(monkeypatch, tmp_path, k
     for tuning in ("calibrated", "tight", "filled", "floored", "best"):
         with pytest.raises(CertificationError, match="pairs of 860 points"):
             sfumato.compile("tem", space, epsilon=0.5, gamma=gamma, tuning=tuning)
+
+
+def test_words_without_a_near_one_are_drawn_all_the_same():
+    """No row that was compiled has a word within gamma: nothing but the far words is there to draw."""
+    places = np.r_[np.arange(100) * 0.01, 1000 + np.arange(100) * 0.01]
+    space = Space.from_arrays([f"w{i}" for i in range(200)], places[:, None])
+    far = sfumato.compile(
+        "tem", space, epsilon=1.0, gamma=5.0, tuning="published", inputs=space.words[:100], outputs=space.words[100:]
+    )
+    assert far.has_short_rows
+    drawn = far.sample(np.repeat(np.arange(100), 1000), RunKey.from_seed(2).record(0))
+    assert len(far._store._rows.head_sums) == 0
+    assert set(far.row("w0").weights.tolist()) == {int(far.row("w0").weights[0])}
+    assert stats.chisquare(np.bincount(drawn, minlength=200)[100:]).pvalue > CONFIDENCE
+
+
+def test_no_cell_is_before_a_column_where_there_is_none():
+    none, starts = np.empty(0, dtype=np.int32), np.zeros(2, dtype=np.int64)
+    assert nearrows._before(none, starts, starts, np.array([0, 7])).tolist() == [0, 0]

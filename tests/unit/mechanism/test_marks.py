@@ -4,6 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sfumato
+from sfumato.foundation.errors import ParameterError
 from sfumato.foundation.randomness import RunKey
 from sfumato.mechanism import artifact, rowstore
 from sfumato.mechanism.marks import cells_by_marks, marks_of
@@ -90,3 +91,36 @@ def test_a_file_holds_marks_of_the_first_rows_and_gives_the_same_draws(space, tm
     ids = np.random.default_rng(1).integers(-1, 1203, 20_000)
     key = RunKey.from_seed(1)
     assert np.array_equal(mapped.sample(ids, key.record(0)), mechanism.sample(ids, key.record(0)))
+
+
+def test_cells_are_shared_only_where_the_table_says_so(space):
+    tem = sfumato.compile("tem", space, epsilon=0.05, tuning="published")
+    assert tem.compile_rows(np.array([3])).shared
+    assert len(rowstore.pack_rows(np.array([3]), tem, with_marks=True).marks) > 0
+    plus = sfumato.compile("santext-plus", space, epsilon=0.05)
+    assert not plus.compile_rows(np.array([3])).shared
+    assert len(rowstore.pack_rows(np.array([3]), plus, with_marks=True).marks) == 0
+    weights = np.ones((2, 3), dtype=np.uint64)
+    for cells, shared in ((np.zeros((1, 3), dtype=int), False), (np.zeros((2, 3), dtype=int), True)):
+        with pytest.raises(ParameterError, match="shared=True"):
+            rowstore.CompiledRows(cells, weights, np.zeros(2), shared=shared)
+
+
+def test_marks_behind_rows_without_any_are_not_taken_for_those_of_the_first_rows(space):
+    tem = sfumato.compile("tem", space, epsilon=0.05, tuning="published")
+    growing = rowstore._growing(rowstore._no_rows(1203))
+    rowstore._append_rows(growing, np.arange(3), tem, True)
+    rowstore._append_rows(growing, np.arange(3, 5), tem, False)
+    with pytest.raises(AssertionError, match="first rows"):
+        rowstore._append_rows(growing, np.arange(5, 7), tem, True)
+
+
+def test_marks_of_rows_with_other_cells_are_not_kept_together(space):
+    every, some = (
+        sfumato.compile("tem", space, epsilon=0.05, tuning="published", outputs=words)
+        for words in (space.words[1:], space.words[:-1])
+    )
+    growing = rowstore._growing(rowstore._no_rows(1203))
+    rowstore._append_rows(growing, np.arange(3), every, True)
+    with pytest.raises(AssertionError, match="share their cells"):
+        rowstore._append_rows(growing, np.arange(3, 5), some, True)

@@ -8,7 +8,7 @@ from scipy import stats
 import sfumato
 from sfumato.foundation.errors import ParameterError
 from sfumato.foundation.randomness import RunKey, SystemSource
-from sfumato.mechanism.base import UNKNOWN
+from sfumato.mechanism.base import UNKNOWN, TableMechanism
 from sfumato.space import Space
 
 CONFIDENCE = 1e-6
@@ -148,3 +148,17 @@ def test_a_word_outside_the_inputs_is_treated_as_unknown(space):
     assert stats.chisquare(np.bincount(drawn, minlength=400)).pvalue > CONFIDENCE
     with pytest.raises(ParameterError, match="inputs"):
         part.row("w300")
+
+
+@pytest.mark.parametrize("memory", [None, 0, -1, 1.5, float("nan"), "1", True])
+@pytest.mark.parametrize(
+    "entry", [one for one in sfumato.mechanisms() if "row_memory" in one.options], ids=lambda one: one.name
+)
+def test_a_memory_that_is_no_number_of_bytes_is_refused_when_compiling(entry, memory):
+    space = Space.from_arrays(["a", "b", "c"], [[0.0], [1.0], [2.0]])
+    with pytest.raises(ParameterError, match="row_memory must be a whole number"):
+        sfumato.compile(entry.name, space, epsilon=1.0, row_memory=memory)
+    made = sfumato.compile(entry.name, space, epsilon=1.0, row_memory=2.0**20)
+    assert len(made.sample(np.arange(3), SystemSource())) == 3
+    with pytest.raises(ParameterError, match="row_memory"):
+        TableMechanism.__init__(made, space, made.inputs, made.outputs, made.guarantee, memory)

@@ -148,3 +148,15 @@ def test_parameters_outside_their_domain_are_refused():
     near = Space.from_arrays(["a", "b"], [[0.0], [1e-9]])
     with pytest.raises(CertificationError, match="too close"):
         santext_plus(near, epsilon=1.0)
+
+
+def test_promises_about_unlike_protected_words_do_not_add():
+    """Each holds for its own words only, so a sum would promise for a word that one of them releases."""
+    words = space_of(10).words
+    first, second = (
+        santext_plus(space_of(10), epsilon=1.0, protected=list(chosen)).guarantee for chosen in (words[:5], words[5:])
+    )
+    again = santext_plus(space_of(10), epsilon=1.0, protected=list(words[:5][::-1])).guarantee
+    assert (first + again).epsilon == 2.0
+    with pytest.raises(CompositionError, match="protected_digest"):
+        first + second

@@ -1,4 +1,5 @@
 import os
+import pickle
 import subprocess
 import sys
 
@@ -8,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from sfumato.foundation.errors import ParameterError, SfumatoError, SpaceError
-from sfumato.space import Space
+import sfumato
+from sfumato.foundation.errors import CompositionError, ParameterError, SfumatoError, SpaceError
+from sfumato.space import Space, own_metric
 from sfumato.space.metric import available_threads
 from sfumato.space.statistics import compute_statistics, nearest_distances
 
@@ -285,3 +287,76 @@ def test_statistics_are_the_same_for_any_number_of_threads_and_processes():
     geometry = Space.from_arrays([str(i) for i in range(1000)], vectors).geometry
     assert out.strip() == str(compute_statistics(geometry, threads=1))
     assert available_threads() >= 1
+
+
+def along(factor):
+    def distance(a, b):
+        return factor * np.abs(a[:, None, 0] - b[None, :, 0])
+
+    return distance
+
+
+def of_rows(a, b):
+    return np.abs(a[:, None] - b[None]).sum(axis=2)
+
+
+class Steps:
+    """Says of itself that it equals every other one."""
+
+    def __init__(self, factor):
+        self.factor, self.__name__ = factor, "steps"
+
+    def __call__(self, a, b):
+        return self.factor * np.abs(a[:, None, 0] - b[None, :, 0])
+
+    def __eq__(self, other):
+        return isinstance(other, Steps)
+
+    def __hash__(self):
+        return 1
+
+
+@pytest.mark.parametrize("make", [along, Steps])
+def test_unlike_metrics_of_ones_own_have_unlike_digests_and_their_promises_do_not_add(make):
+    """Two functions of one name once had the same digest, though the one's unit was a thousand of the other's."""
+    near, far = make(1.0), make(1000.0)
+    base = (["a", "b"], [[1.0], [2.0]])
+    digests = {Space.from_arrays(*base, metric=function).digest for function in (near, far)}
+    assert len(digests) == 2
+    assert {Space.from_arrays(*base, metric=near).digest, Space.from_arrays(*base, metric=far).digest} == digests
+    one, same, other = (
+        sfumato.compile("tem", Space.from_arrays(*base, metric=function), epsilon=1.0).guarantee
+        for function in (near, near, far)
+    )
+    assert (one + same).epsilon == 2.0
+    with pytest.raises(CompositionError, match="space_digest"):
+        one + other
+
+
+def test_a_metric_that_is_called_like_a_builtin_one_is_another_one():
+    def euclidean(a, b):
+        return 1000 * np.abs(a - b.T)
+
+    base = (["a", "b"], [[1.0], [2.0]])
+    assert Space.from_arrays(*base, metric=euclidean).digest != Space.from_arrays(*base).digest
+
+
+def test_a_function_that_takes_the_place_of_another_in_memory_has_a_token_of_its_own():
+    tokens = [own_metric.token_of(along(1.0)) for _ in range(200)]
+    assert len(set(tokens)) == 200
+    assert len([known for known in own_metric._tokens.values() if known[1] in tokens]) == 0
+
+
+def test_a_space_of_ones_own_metric_that_is_read_elsewhere_has_the_digest_of_its_function_there(monkeypatch):
+    space = Space.from_arrays(["a", "b"], [[1.0], [2.0]], metric=of_rows)
+    before, written = space.digest, pickle.dumps(space)
+    assert pickle.loads(written).digest == before
+    monkeypatch.setattr(own_metric, "_tokens", {})  # as in another process
+    assert pickle.loads(written).digest != before
+    plain = Space.from_arrays(["a", "b"], [[1.0], [2.0]])
+    assert pickle.loads(pickle.dumps(plain)).digest == plain.digest
+
+
+def test_words_with_line_breaks_are_told_apart():
+    vectors = [[1.0], [2.0]]
+    assert Space.from_arrays(["a\nb", "c"], vectors).digest != Space.from_arrays(["a", "b\nc"], vectors).digest
