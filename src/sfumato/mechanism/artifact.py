@@ -47,7 +47,8 @@ ROW_BYTES = 2**30
 """Rows are stored until they take so much."""
 _ROWS_AT_ONCE = 64
 _FILE_LIMIT = 2**33
-_LAYOUT = [HEAD_BITS, BLOCK, MARK_BITS]
+_LAYOUT = [2, HEAD_BITS, BLOCK, MARK_BITS]
+"""A file with another one is not read; the first number stands for what rows hold."""
 _STREAMED = ("head_sums", "head_cells", "tail_sums", "marks")
 
 
