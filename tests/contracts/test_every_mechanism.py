@@ -212,6 +212,36 @@ def test_an_unknown_word_is_drawn_from_the_outputs_whatever_it_was(entry, option
     assert set(drawn.tolist()) == set(mechanism.outputs.tolist())  # a miss has probability below 40 exp(-100)
 
 
+@pytest.mark.parametrize("space", [SPACES[name] for name in ("float", "integer", "duplicates")], ids=str)
+@pytest.mark.parametrize(("entry", "options"), CASES)
+def test_a_known_word_has_the_outputs_of_an_unknown_one_or_the_guarantee_declares_otherwise(entry, options, space):
+    """Else an output tells for certain what stood there: unknown words are drawn from all outputs (see above)."""
+    mechanism = compiled(entry, space, 3.0, options)
+    if mechanism is None:
+        return
+    guarantee = mechanism.guarantee
+    unknown = set(mechanism.outputs.tolist())
+    for place, word in enumerate(space.words):
+        row = mechanism.row(word)
+        known = set(row.cells[row.weights > 0].tolist())
+        if known == unknown:
+            continue
+        assert known - {place} <= unknown
+        if guarantee.kind == "group":
+            assert "the group of every protected word" in guarantee.public
+            assert known == set(mechanism.mapping.outputs_of(mechanism.group_numbers[place]).tolist())
+        elif guarantee.kind == "utility-optimised":
+            assert place not in mechanism.protected
+            assert known == unknown | {place}
+            assert "outside the protected set that appears in the output is revealed" in guarantee.statement()
+        elif guarantee.kind == "none":
+            assert known == {place}
+            assert "RELEASED AS IT IS" in guarantee.statement()
+        else:
+            assert not guarantee.sound
+            assert guarantee.certified == np.inf
+
+
 @pytest.mark.parametrize(("entry", "options"), CASES)
 def test_a_greater_epsilon_does_not_give_more_noise(entry, options):
     """The chance to stay grows with epsilon (a smaller epsilon once gave less noise elsewhere)."""

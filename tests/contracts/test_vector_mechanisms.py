@@ -78,6 +78,15 @@ def key(seed=0):
     return RunKey.from_seed(seed).record(0)
 
 
+@pytest.mark.parametrize(("entry", "options"), WORD_CASES)
+def test_known_and_unknown_words_have_the_same_outputs(entry, options):
+    """Noise reaches every place from every other, so an output that is possible for some word is possible for all."""
+    mechanism = compiled(entry, SPACES["float"], 500.0, options)
+    known = mechanism.sample(np.tile(np.arange(40), 50), key())
+    unknown = mechanism.sample(np.full(4000, UNKNOWN), key())  # a miss has probability below 40 exp(-100)
+    assert set(known.tolist()) == set(unknown.tolist()) == set(range(40))
+
+
 def test_these_are_all_mechanisms_of_their_kind():
     found = [
         entry.name for entry in sfumato.mechanisms()

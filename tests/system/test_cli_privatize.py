@@ -56,6 +56,20 @@ def test_that_other_columns_are_copied_is_part_of_the_guarantee(
         assert data["settings"]["columns"] == ["text"]
 
 
+@pytest.mark.parametrize("row", ["cold,hot", "cold rain," + "sun " * 14])
+def test_the_guarantee_file_counts_a_public_length_for_every_column_and_does_not_show_the_true_one(
+    program: Program, tiny_space: Path, tmp_path: Path, row: str
+) -> None:
+    source, target = tmp_path / "in.csv", tmp_path / "out.csv"
+    source.write_text(f"title,text\n{row}\n", encoding="utf-8")
+    columns = ("-c", "title", "-c", "text", "--public-length", "5")
+    assert program("privatize", source, *columns, "-o", target, "-s", tiny_space, "-e", "1", "-q").code == 0
+    document = json.loads((tmp_path / "out.csv.guarantee.json").read_text(encoding="utf-8"))["document"]
+    assert document["words"] == 10
+    (out,) = csv.DictReader(target.open(encoding="utf-8", newline=""))
+    assert [len(text.split()) for text in out.values()] == [5, 5]
+
+
 def test_the_guarantee_file(program: Program, source: Path, tiny_space: Path, tmp_path: Path) -> None:
     target = tmp_path / "out.csv"
     keep = tmp_path / "keep.txt"

@@ -181,7 +181,7 @@ PublicLength = Annotated[
     typer.Option(
         "--public-length",
         metavar="N",
-        help="Cut and pad every record to N words, without layout.",
+        help="Cut and pad every text to N words of the vocabulary, without layout.",
         rich_help_panel=_TEXT,
     ),
 ]

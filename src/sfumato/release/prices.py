@@ -12,8 +12,8 @@ from sfumato.foundation.errors import BudgetError, ParameterError
 from sfumato.foundation.guarantee import Guarantee, MetricGuarantee, PureGuarantee
 from sfumato.ledger import Cost
 from sfumato.ledger.amounts import exact
-from sfumato.policy import Document
 from sfumato.sanitize import Sanitizer
+from sfumato.sanitize.decision import decide
 
 _RECORD_SCOPE = "unit: record; neighbours: one record is replaced by another with the same public parts"
 
@@ -67,19 +67,21 @@ class PriceList:
         return Cost(self.word.kind, amount, delta, self.word.scope)
 
     def _counts(self, text: str) -> tuple[int, int]:
+        """Count the words and digits that the sanitizer will draw, by its own decision."""
         sanitizer = self._sanitizer
-        document = Document(text)
-        mask = sanitizer.policy.protects(document)
-        replacer = sanitizer.digits
-        digits = numbers = 0
-        if replacer is not None:
-            chosen = [document.tokens[place] for place in np.flatnonzero(mask).tolist()]
-            found = [token for token in chosen if token.isdecimal()]
-            numbers, digits = len(found), sum(map(replacer.digit_count, found))
-        if sanitizer.public_length is not None:
-            # Every output word may stand for a protected one: the length of the text is not to be seen in the charge.
-            return sanitizer.public_length, digits
-        return int(np.count_nonzero(mask)) - numbers, digits
+        (decision,) = decide(sanitizer.policy, sanitizer.identifiers, [text])
+        chosen = np.flatnonzero(decision.protected)
+        length = sanitizer.public_length
+        if length is not None:
+            chosen = chosen[chosen < length]  # the rest is cut off and nothing of it is drawn
+        numbers = digits = 0
+        if sanitizer.digits is not None:
+            tokens = decision.document.tokens
+            found = [tokens[place] for place in chosen.tolist() if tokens[place].isdecimal()]
+            numbers, digits = len(found), sum(map(sanitizer.digits.digit_count, found))
+        # Where the length is public, every output word may stand for a protected one: the length of the text is not to be
+        # seen in the charge.
+        return (len(chosen) - numbers if length is None else length), digits
 
 
 def _per_record(guarantee: Guarantee) -> Cost:

@@ -50,6 +50,8 @@ class Replaced:
     text: str = field(repr=False)
     spans: list[tuple[int, int]]
     """Where the random identifiers stand in the new text."""
+    origins: list[tuple[int, int]]
+    """Where the real ones stood in the original."""
 
     def mask(self, document: Document) -> Mask:
         """Return which tokens of the new text are nothing but random identifier, and need no further protection."""
@@ -87,7 +89,7 @@ class IdentifierReplacer:
         """Return the text with every identifier replaced by a random one, drawn anew at every place."""
         found = find_identifiers(text, self.kinds)
         if not found:
-            return Replaced(text, [])
+            return Replaced(text, [], [])
         templates = [self._template(text, identifier) for identifier in found]
         drawn = _draw(templates, source)
         parts: list[str] = []
@@ -101,7 +103,7 @@ class IdentifierReplacer:
             spans.append((start, start + len(random)))
             position, length = identifier.end, start + len(random)
         parts.append(text[position:])
-        return Replaced("".join(parts), spans)
+        return Replaced("".join(parts), spans, [(identifier.start, identifier.end) for identifier in found])
 
     def _template(self, text: str, identifier: Identifier) -> Template:
         if self.form == "fixed":

@@ -10,7 +10,7 @@ import math
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,7 @@ from sfumato.foundation.errors import DataError, ParameterError
 from sfumato.foundation.guarantee import Guarantee
 from sfumato.foundation.randomness import RunKey, Source, SystemSource
 from sfumato.mechanism.base import UNKNOWN, Mechanism
-from sfumato.policy import Document, Policy, everything
+from sfumato.policy import Policy, everything
 from sfumato.policy.numbers import has_number
 from sfumato.sanitize.consistency import (
     PADDING,
@@ -31,6 +31,7 @@ from sfumato.sanitize.consistency import (
     replace_digits,
     with_consistency,
 )
+from sfumato.sanitize.decision import decide
 from sfumato.sanitize.identifiers import IdentifierReplacer
 from sfumato.sanitize.layout import AsWritten, Layout, OfLength
 from sfumato.sanitize.lookup import CASES, Lookup
@@ -44,6 +45,7 @@ MASK = "[MASK]"
 MOST_PUBLIC_LENGTH = 100_000
 """Words to which records can be padded: far above any text, far below what fills the memory."""
 _PADDED_AT_ONCE = 2_000_000
+_MADE_AGAIN = ("guarantee", "_lookup", "_spellings")
 _UNKNOWN_NOTES = {
     "draw": "A protected word outside the vocabulary is replaced by a uniformly random word, whatever it was; that it was "
     "outside the vocabulary is not hidden by this promise",
@@ -112,6 +114,8 @@ class SanitizedBatch:
     texts: list[str] = field(repr=False)
     guarantee: Guarantee
     counts: Counts
+    lengths: list[int] = field(repr=False, default_factory=list)
+    """How many words were drawn for each text.  For the owner of the texts."""
 
 
 class Sanitizer:
@@ -119,8 +123,8 @@ class Sanitizer:
 
     ``oov`` says what becomes of a protected word outside the vocabulary (``draw`` it uniformly, ``spell`` it as the word
     one letter away and draw where there is none, ``mask`` it, or ``keep`` it), ``consistency`` which equal words share a
-    draw (see :mod:`sfumato.sanitize.consistency`), ``public_length`` cuts and pads every record to so many words, and
-    ``digits`` replaces numbers digit by digit.
+    draw (see :mod:`sfumato.sanitize.consistency`), ``public_length`` cuts and pads every record to so many words of
+    the vocabulary, and ``digits`` replaces numbers digit by digit.
 
     >>> import sfumato
     >>> space = sfumato.Space.from_arrays(["cold", "cool", "warm", "hot"], [[0.0], [1.0], [3.0], [4.0]])
@@ -167,6 +171,10 @@ class Sanitizer:
             key = RunKey.generate()  # equal words share a draw for as long as this sanitizer lives
         self._key = key
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what can be made again: an index of spellings is of use to the process that made it only."""
+        return {name: value for name, value in vars(self).items() if name not in _MADE_AGAIN}
+
     @cached_property
     def guarantee(self) -> Guarantee:
         """The mechanism's promise for a word, with everything this sanitizer leaves public."""
@@ -177,8 +185,9 @@ class Sanitizer:
         guarantee = guarantee.with_document_notes(_COMPARED)
         if self.public_length is not None:
             guarantee = guarantee.with_notes(
-                f"Every output has exactly {self.public_length} words, longer texts are cut and shorter ones padded with "
-                "uniformly random words; how many were padded is hidden only as far as such words resemble replaced ones"
+                f"Every output has exactly {self.public_length} words of the vocabulary, or what is kept or masked in their "
+                "place (a word of the vocabulary may hold spaces); longer texts are cut and shorter ones padded with uniformly "
+                "random words; how many were padded is hidden only as far as such words resemble replaced ones"
             )
         if self.digits is not None:
             of_digit = self.digits.guarantee
@@ -218,7 +227,8 @@ class Sanitizer:
         if len(parts) == 1:
             return parts[0]
         together = [text for part in parts for text in part.texts]
-        return SanitizedBatch(together, parts[0].guarantee, sum((part.counts for part in parts), Counts()))
+        lengths = [length for part in parts for length in part.lengths]
+        return SanitizedBatch(together, parts[0].guarantee, sum((part.counts for part in parts), Counts()), lengths)
 
     def _batch(self, texts: Sequence[str], key: RunKey | None, first_record: int) -> SanitizedBatch:
         if key is None:
@@ -229,7 +239,7 @@ class Sanitizer:
         words, tally = self._replacements(layout, key, first_record)
         guarantee = self.guarantee if key is None else self.guarantee.with_randomness(key.secure)
         counts = replace(tally, kept=layout.kept, longest_record=max(layout.counts, default=0))
-        return SanitizedBatch(layout.rejoined(words), guarantee, counts)
+        return SanitizedBatch(layout.rejoined(words), guarantee, counts, list(layout.counts))
 
     def column(
         self,
@@ -241,8 +251,9 @@ class Sanitizer:
     ) -> Table:
         """Return a copy of a pandas or polars frame (or series) with the texts of its columns replaced.
 
-        ``columns`` is a name, or several in a list.  Nulls stay null.  With a key, the noise of a row follows from
-        ``first_row`` and its place; a pandas frame carries the promise of each column in ``attrs["sfumato"]``.
+        ``columns`` is a name, or several in a list.  Each text is a record of its own, also where a row has several:
+        ``consistency="record"`` and ``public_length`` are about one cell.  Nulls stay null.  With a key, the noise of a row
+        follows from ``first_row`` and its place; a pandas frame carries the promise of each column in ``attrs["sfumato"]``.
         """
         from sfumato.sanitize.adapters.columns import sanitize_table
 
@@ -251,21 +262,15 @@ class Sanitizer:
     def _decide(
         self, texts: Sequence[str], key: RunKey | None, first_record: int
     ) -> tuple[Sequence[str], npt.NDArray[np.bool_] | None]:
-        """Mark the tokens that are protected (None: all); identifiers are replaced first, where that was asked for."""
-        if self.identifiers is None:
-            if self.policy.protects_everything:
-                return texts, None
-            documents = [Document(text) for text in texts]
-            return texts, _one_after_the_other(self.policy.protects_many(documents))
-        documents, settled = [], []
-        for number, text in enumerate(texts, first_record):
-            source: Source = SystemSource() if key is None else key.record(number, "identifier")
-            replaced = self.identifiers.replace(text, source)
-            documents.append(Document(replaced.text))
-            settled.append(replaced.mask(documents[-1]))
-        masks = self.policy.protects_many(documents)
-        left = [mask & ~done for mask, done in zip(masks, settled, strict=True)]
-        return [document.text for document in documents], _one_after_the_other(left)
+        """Mark the tokens that are protected (None: all); identifiers are replaced, where that was asked for."""
+        if self.identifiers is None and self.policy.protects_everything:
+            return texts, None
+
+        def source(place: int) -> Source:
+            return SystemSource() if key is None else key.record(first_record + place, "identifier")
+
+        decisions = decide(self.policy, self.identifiers, texts, source)
+        return [one.document.text for one in decisions], _one_after_the_other([one.protected for one in decisions])
 
     def _replacements(self, layout: Layout, key: RunKey | None, first_record: int) -> tuple[list[str], Counts]:
         ids, cases = layout.find(self._lookup)

@@ -25,13 +25,10 @@ from queue import SimpleQueue
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
-import numpy as np
-
 from sfumato.foundation.checks import require_count
 from sfumato.foundation.errors import DataError, ParameterError, SfumatoError
 from sfumato.foundation.randomness import RunKey
 from sfumato.mechanism.base import TableMechanism
-from sfumato.policy import Document
 from sfumato.sanitize import Sanitizer
 from sfumato.sanitize.sanitizer import Counts
 
@@ -62,24 +59,23 @@ class Done:
     texts: list[str] = field(repr=False)
     counts: Counts
     longest: int
-    """Most protected words in one record."""
+    """Most words drawn for one record, over all its texts."""
 
 
 def sanitize_work(sanitizer: Sanitizer, work: Work) -> Done:
     """Sanitize the texts of some records."""
     batch = sanitizer.batch(work.texts, key=work.key, first_record=work.first)
-    longest = batch.counts.longest_record if work.width == 1 else _longest(sanitizer, work)
+    if sanitizer.public_length is None:
+        longest = max((sum(batch.lengths[at : at + work.width]) for at in _places(work)), default=0)
+    else:
+        # What the longest text had is not to be seen, and padding is drawn like the words it stands for.
+        longest = sanitizer.public_length * work.width if work.texts else 0
     return Done(batch.texts, batch.counts, longest)
 
 
-def _longest(sanitizer: Sanitizer, work: Work) -> int:
-    """Return the most protected words in one record over several texts."""
-
-    def words(text: str) -> int:
-        return int(np.count_nonzero(sanitizer.policy.protects(Document(text)))) if text else 0
-
-    rows = zip(*(work.texts[place :: work.width] for place in range(work.width)), strict=True)
-    return max((sum(map(words, row)) for row in rows), default=0)
+def _places(work: Work) -> range:
+    """Return where the records begin among the texts."""
+    return range(0, len(work.texts), work.width)
 
 
 @dataclass(frozen=True)

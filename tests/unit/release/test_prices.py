@@ -17,6 +17,7 @@ from sfumato.ledger.amounts import exact
 from sfumato.mechanism.digits import digits
 from sfumato.release import PriceList
 from sfumato.sanitize import Sanitizer
+from sfumato.sanitize.identifiers import IdentifierReplacer
 
 WORDS = ["cold", "cool", "warm", "hot"]
 SPACE = sfumato.Space.from_arrays(WORDS, [[0.0], [1.0], [3.0], [4.0]])
@@ -66,6 +67,23 @@ def test_digits_are_paid_for_beside_words_in_pure_budget() -> None:
     assert prices.digit.amount == exact("epsilon", digits(epsilon=0.5).guarantee.certified) > Fraction(49, 100)
     with pytest.raises(ParameterError, match="paid for in budget of kind"):
         PriceList.of(sanitizer, "metric")
+
+
+def test_digits_that_are_cut_off_cost_nothing() -> None:
+    prices = PriceList.of(Sanitizer(TEM, digits=digits(epsilon=1.0), public_length=2))
+    assert prices.digit is not None
+    without = prices.of_texts(["a b c"]).amount
+    assert prices.of_texts(["a b c 123456"]).amount == prices.of_texts(["a b 7"]).amount == without
+    assert prices.of_texts(["a 12 3"]).amount == without + 2 * prices.digit.amount
+
+
+def test_digits_of_a_random_identifier_are_not_among_those_that_are_paid_for() -> None:
+    sanitizer = Sanitizer(TEM, digits=digits(epsilon=1.0), identifiers=IdentifierReplacer(), public_length=4)
+    prices = PriceList.of(sanitizer)
+    assert prices.digit is not None
+    # A random telephone number is three tokens, so one of the two numbers behind it stays.
+    costs = [prices.of_texts([text]).amount for text in ("0171 2345678", "0171 2345678, 25 and 367")]
+    assert costs[1] - costs[0] == 2 * prices.digit.amount
 
 
 def test_what_has_no_price_is_refused_before_anything_is_charged() -> None:

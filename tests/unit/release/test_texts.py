@@ -7,8 +7,11 @@ import pytest
 import sfumato
 from sfumato.foundation.randomness import RunKey
 from sfumato.ledger import Ledger, ReusedKeyError
+from sfumato.ledger.amounts import exact
+from sfumato.policy import Policy, everything, keep_pattern, numbers, protect_pattern
 from sfumato.release import PriceList, TextRelease
 from sfumato.sanitize import Sanitizer
+from sfumato.sanitize.identifiers import FORMS, IdentifierReplacer
 
 SPACE = sfumato.Space.from_arrays(["cold", "cool", "warm", "hot"], [[0.0], [1.0], [3.0], [4.0]])
 SANITIZER = Sanitizer(sfumato.compile("tem", SPACE, epsilon=2.0))
@@ -75,3 +78,29 @@ def test_null_texts_and_empty_ones_are_told_apart_in_a_repeated_run(paid: Ledger
     assert TextRelease(paid, SANITIZER, key=KEY).admit([["cold"], [None]], ["bob"]) == [True]
     with pytest.raises(ReusedKeyError):
         TextRelease(paid, SANITIZER, key=KEY).admit([["cold"], [""]], ["bob"])
+
+
+PRICE = exact("epsilon", SANITIZER.guarantee.certified)  # type: ignore[attr-defined]
+STEERED = [
+    (protect_pattern(r"https?://\S+(?:\s+\w+){1,3}"), "www.ada.org cold warm hot"),
+    (protect_pattern(r"https?://\S+(?:\s+\w+){1,3}"), "https://ada.org cold warm hot"),
+    (protect_pattern(r"\d{6} \w+"), "0171 2345678 cold"),
+    (protect_pattern(r"\d{6} \w+"), "+44 171 123456 cold"),
+    (keep_pattern(r"[a-z.]+ cold"), "www.ada.org cold"),
+    (numbers(), "www.ada.org/77 cold \N{UMBRELLA}0171 2345678\N{UMBRELLA} 1990"),
+    (everything(), "bob@work.example,cold \N{UMBRELLA}GB82WEST12345698765432 hot"),
+]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(("policy", "text"), STEERED)
+def test_what_is_drawn_is_what_was_paid_for_whatever_random_identifiers_look_like(
+    ledger: Ledger, policy: Policy, text: str, form: str
+) -> None:
+    ledger.create("ada", kind="metric", limit=10_000)
+    mechanism = sfumato.compile("tem", SPACE, epsilon=2.0)
+    sanitizer = Sanitizer(mechanism, policy=policy, identifiers=IdentifierReplacer(form=form))
+    batch = TextRelease(ledger, sanitizer).batch([text] * 3, ["ada"] * 3)
+    drawn = batch.counts.protected * PRICE
+    assert ledger.budget("ada", "metric").spent >= drawn
+    assert 3 * PriceList.of(sanitizer).of_texts([text]).amount == drawn

@@ -53,6 +53,13 @@ def test_without_a_key_every_map_draws_anew(library):
     assert len(set(one)) == len(one)
 
 
+def test_workers_without_a_key_draw_unlike_noise(library):
+    """Forked workers that shared a random state would draw alike for the equal texts of both halves."""
+    dataset = library.Dataset.from_dict({"text": [" ".join(WORDS * 6)] * 12})
+    safe = mapped(dataset, for_datasets(NOISY, "text"), num_proc=2, batch_size=1)["text"][:]
+    assert len(set(safe)) == 12
+
+
 def test_nulls_stay_and_several_columns_are_done_together(library):
     dataset = library.Dataset.from_dict({"title": ["Rain", None, "Smith"], "text": [None, "sun and sky", ""]})
     safe = mapped(dataset, for_datasets(STILL, ["title", "text"]))

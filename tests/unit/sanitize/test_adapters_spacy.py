@@ -14,7 +14,7 @@ from sfumato.space import Space
 
 pytest.importorskip("spacy")
 import spacy
-from spacy.tokens import DocBin
+from spacy.tokens import Doc, DocBin
 
 import sfumato.sanitize.adapters.spacy as adapter
 
@@ -56,6 +56,30 @@ def test_the_document_can_be_replaced_and_then_holds_nothing_of_the_original():
     assert "Smith" not in str(doc.user_data)
     assert {token.text for token in doc}.isdisjoint({"Smith", "and"})
     assert b"Smith" not in doc.to_bytes()
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("replace", [False, True])
+def test_what_belongs_to_a_document_stays_with_it(workers, replace):
+    texts = [(f"rain {'sun ' * place}", {"id": place}) for place in range(5)]
+    found = list(pipeline(replace=replace).pipe(texts, as_tuples=True, n_process=workers, batch_size=2))
+    assert [(doc._.sanitized.text, context) for doc, context in found] == texts
+
+
+def test_extensions_of_a_replaced_document_are_not_carried_over():
+    Doc.set_extension("sfumato_test_note", default=None, force=True)
+    nlp = pipeline(replace=True)
+    before = nlp.make_doc(TEXT)
+    before._.sfumato_test_note = "Smith"
+    assert nlp(before)._.sfumato_test_note is None
+
+
+@pytest.mark.parametrize("replace", [False, True])
+def test_workers_draw_unlike_noise(replace):
+    """Forked workers that shared a random state would draw alike: texts of 96 words agree with a chance far below 2**-96."""
+    text = " ".join(WORDS * 12)
+    done = list(pipeline("noisy", replace=replace).pipe([text] * 6, n_process=2, batch_size=1))
+    assert len({doc._.sanitized.text for doc in done}) == 6
 
 
 def test_what_comes_after_sees_the_replaced_document():

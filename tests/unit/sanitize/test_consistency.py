@@ -133,10 +133,19 @@ def test_a_public_length_hides_the_length_and_the_layout():
         assert len(out.split(" ")) == 6
         assert set(words_of(out.lower())) <= set(WORDS)
     statement = sanitizer.guarantee.statement()
-    assert "exactly 6 words" in statement
+    assert "exactly 6 words of the vocabulary" in statement
+    assert "may hold spaces" in statement
     assert "punctuation" not in statement
     with pytest.raises(ParameterError, match="public_length"):
         sfumato.Sanitizer(TEM, public_length=0)
+
+
+def test_a_public_length_counts_words_of_the_vocabulary_which_may_hold_spaces():
+    space = Space.from_arrays(["new york", "los angeles"], [[0.0], [1.0]])
+    sanitizer = sfumato.Sanitizer(sfumato.compile("tem", space, epsilon=1.0), public_length=3)
+    out = sanitizer("york").text
+    assert out.count("new york") + out.count("los angeles") == 3
+    assert len(out.split(" ")) == 6
 
 
 @pytest.mark.parametrize("consistency", ["record", "dataset"])

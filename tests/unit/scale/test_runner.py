@@ -6,19 +6,20 @@ import pytest
 
 from sfumato.foundation.randomness import RunKey
 from sfumato.mechanism.exponential import tem
-from sfumato.policy import keep_words
+from sfumato.policy import Policy, everything, keep_words, protect_where
 from sfumato.sanitize import Sanitizer
+from sfumato.sanitize.identifiers import IdentifierReplacer
 from sfumato.scale import ReadOptions, RunSummary, open_reader, open_writer, sanitize_records
 from sfumato.scale.records import RECORDS_AT_ONCE
 from sfumato.space import Space
 
 WORDS = ["cold", "cool", "mild", "warm", "hot"]
+SPACE = Space.from_arrays(WORDS, [[0.0], [1.0], [2.0], [3.0], [4.0]])
 
 
 @pytest.fixture
 def sanitizer() -> Sanitizer:
-    space = Space.from_arrays(WORDS, [[0.0], [1.0], [2.0], [3.0], [4.0]])
-    return Sanitizer(tem(space, epsilon=0.5), policy=keep_words(["the"]))
+    return Sanitizer(tem(SPACE, epsilon=0.5), policy=keep_words(["the"]))
 
 
 def _run(
@@ -67,3 +68,35 @@ def test_samples_are_there_only_when_asked_for_and_never_in_the_repr(sanitizer: 
     summary, output = _run(sanitizer, content, ("text",), samples=1)
     assert summary.samples == (("cold", output.splitlines()[2].split(",")[0]),)
     assert "cold" not in repr(summary)
+
+
+@pytest.mark.parametrize("rows", [b"cold,hot\n", b"cold hot," + b"warm " * 14 + b"\n", b",\n"])
+@pytest.mark.parametrize("policy", [everything(), keep_words(["cold"])], ids=["everything", "some"])
+def test_a_public_length_counts_for_every_text_of_a_record_whatever_it_held(rows: bytes, policy: Policy) -> None:
+    sanitizer = Sanitizer(tem(SPACE, epsilon=0.5), policy=policy, public_length=5)
+    summary, output = _run(sanitizer, b"title,text\n" + rows * 3, ("title", "text"))
+    assert summary.longest_record == 10
+    assert all(len(text.split()) in (0, 5) for row in output.splitlines()[1:] for text in row.split(","))
+
+
+def test_a_public_length_of_no_records_is_no_words() -> None:
+    assert _run(Sanitizer(tem(SPACE, epsilon=0.5), public_length=5), b"a,b\n", ("a", "b"))[0].longest_record == 0
+
+
+def test_the_longest_record_counts_what_is_drawn_and_not_random_identifiers() -> None:
+    sanitizer = Sanitizer(tem(SPACE, epsilon=0.5), identifiers=IdentifierReplacer())
+    content = b"a,b\nask bob@work.example,cold or hot\n"
+    summary, _ = _run(sanitizer, content, ("a", "b"))
+    assert summary.longest_record == summary.counts.protected == 4
+
+
+def test_a_policy_is_asked_once_about_every_text() -> None:
+    asked: list[str] = []
+
+    def everywhere(text: str) -> list[tuple[int, int]]:
+        asked.append(text)
+        return [(0, len(text))]
+
+    sanitizer = Sanitizer(tem(SPACE, epsilon=0.5), policy=protect_where(everywhere, "everything"))
+    assert _run(sanitizer, b"a,b\ncold hot,warm\n", ("a", "b"))[0].longest_record == 3
+    assert asked == ["cold hot", "warm"]

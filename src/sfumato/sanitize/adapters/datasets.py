@@ -20,6 +20,7 @@ from typing import Any
 from sfumato.foundation.errors import DataError, ParameterError
 from sfumato.foundation.guarantee import Guarantee
 from sfumato.foundation.randomness import RunKey
+from sfumato.sanitize.adapters.settled import settled
 from sfumato.sanitize.adapters.texts import Texts, released_guarantee, require_texts, sanitize_columns
 from sfumato.sanitize.sanitizer import Sanitizer
 
@@ -32,6 +33,13 @@ class DatasetFunction:
     columns: tuple[str, ...]
     key: RunKey | None = field(default=None, repr=False)
     first_record: int = 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a pickle holds: always the same, since the library knows its stored results by a digest of it."""
+        return {**vars(self), "sanitizer": settled(self.sanitizer)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
 
     @property
     def guarantee(self) -> Guarantee:
@@ -72,9 +80,6 @@ def for_datasets(
     columns = (column,) if isinstance(column, str) else tuple(column)
     if not columns or len(set(columns)) < len(columns):
         raise ParameterError("column must name at least one column, and none of them twice")
-    # What a first text makes the sanitizer keep (public things only) is part of its pickle.  With it there from the
-    # beginning, the library finds its stored result of the same function again.
-    sanitizer(sanitizer.mechanism.space.words[0])
     return DatasetFunction(sanitizer, columns, key, first_record)
 
 

@@ -58,7 +58,7 @@ class SfumatoComponent:
         done = self.sanitizer(doc.text)
         if self.replace:
             # The counts are for the owner of the text, who may hand this document on.
-            doc, done = self._nlp.make_doc(done.text), dataclasses.replace(done, counts=Counts())
+            doc, done = _following(doc, self._nlp.make_doc(done.text)), dataclasses.replace(done, counts=Counts())
         # Plain data, so that the document can still be written to a file and sent to another process.
         doc.user_data[NAME] = {
             "text": done.text,
@@ -66,6 +66,13 @@ class SfumatoComponent:
             "counts": dataclasses.asdict(done.counts),
         }
         return doc
+
+
+def _following(doc: Doc, new: Doc) -> Doc:
+    """Return the new document with what ``nlp.pipe(..., as_tuples=True)`` gave along with the old one, and nothing else."""
+    if hasattr(new, "_context"):  # no public attribute: a version without it has other ways
+        new._context = getattr(doc, "_context", None)
+    return new
 
 
 def _sanitized(doc: Doc) -> SanitizedText | None:
