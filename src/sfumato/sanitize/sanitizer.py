@@ -21,6 +21,7 @@ from sfumato.foundation.guarantee import Guarantee
 from sfumato.foundation.randomness import RunKey, Source, SystemSource
 from sfumato.mechanism.base import UNKNOWN, Mechanism
 from sfumato.policy import Document, Policy, everything
+from sfumato.policy.base import masks_of
 from sfumato.policy.numbers import has_number
 from sfumato.sanitize.consistency import (
     PADDING,
@@ -182,7 +183,9 @@ class Sanitizer:
             )
         if self.digits is not None:
             of_digit = self.digits.guarantee
-            guarantee = guarantee.with_public("how many digits a number has", *of_digit.public).with_notes(
+            guarantee = guarantee.with_public(
+                "which tokens are numbers, and how many digits each has", *of_digit.public
+            ).with_notes(
                 f"Numbers are replaced digit by digit under a promise of their own: {of_digit.promise()}",
                 *of_digit.notes,
             )
@@ -256,14 +259,14 @@ class Sanitizer:
             if self.policy.protects_everything:
                 return texts, None
             documents = [Document(text) for text in texts]
-            return texts, _one_after_the_other(self.policy.protects_many(documents))
+            return texts, _one_after_the_other(masks_of(self.policy, documents, first_record))
         documents, settled = [], []
         for number, text in enumerate(texts, first_record):
             source: Source = SystemSource() if key is None else key.record(number, "identifier")
             replaced = self.identifiers.replace(text, source)
             documents.append(Document(replaced.text))
             settled.append(replaced.mask(documents[-1]))
-        masks = self.policy.protects_many(documents)
+        masks = masks_of(self.policy, documents, first_record)
         left = [mask & ~done for mask, done in zip(masks, settled, strict=True)]
         return [document.text for document in documents], _one_after_the_other(left)
 
