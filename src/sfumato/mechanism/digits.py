@@ -129,7 +129,7 @@ def digits(*, epsilon: float, kind: str = "uniform", keep_script: bool = False, 
     )
     line = Space.from_arrays(_DIGITS, np.arange(10, dtype=np.int8)[:, None], name="digits")
     table = _uniform(line, epsilon) if kind == "uniform" else tem(line, epsilon=epsilon, tuning=tuning)
-    public = ["how many digits a number has"]
+    public = ["which tokens are numbers, and how many digits each has"]
     if keep_script:
         public.append("the script in which a number is written")
     guarantee = dataclasses.replace(

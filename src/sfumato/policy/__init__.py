@@ -1,10 +1,11 @@
 """Which tokens of a text are protected, and which are released as they are."""
 
 from sfumato.policy.base import Document, Policy
+from sfumato.policy.candidates import IdentifierKind
 from sfumato.policy.categories import EntityCategory
 from sfumato.policy.entities import named_entities
 from sfumato.policy.function import protect_where
-from sfumato.policy.identifiers import IdentifierKind, find_identifiers, identifiers
+from sfumato.policy.identifiers import find_identifiers, identifiers
 from sfumato.policy.numbers import numbers
 from sfumato.policy.patterns import keep_pattern, protect_pattern
 from sfumato.policy.recognisers import presidio

@@ -22,6 +22,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.foundation.errors import ParameterError
 from sfumato.text import pieces
 
 Mask = npt.NDArray[np.bool_]
@@ -111,6 +112,34 @@ class Policy(ABC):
         return _Inverted(self)
 
 
+def masks_of(policy: Policy, documents: Sequence[Document], first: int = 0) -> list[Mask]:
+    """Return a policy's masks, each of them a truth value for each token of its document.
+
+    ``first`` is the number of the first document, by which an error names the one that is wrong.
+    """
+    masks = policy.protects_many(documents)
+    if len(masks) != len(documents):
+        raise ParameterError(
+            f"the policy returned {len(masks)} masks for {len(documents)} texts; it must return one for each"
+        )
+    return [
+        checked_mask(mask, one, f"text {number}")
+        for number, (mask, one) in enumerate(zip(masks, documents, strict=True), first)
+    ]
+
+
+def checked_mask(mask: Mask, document: Document, name: str = "a text") -> Mask:
+    """Return a mask that has a truth value for each token; numbers would be taken for places, a short mask stretched."""
+    tokens = len(document.pieces) // 2
+    is_array = isinstance(mask, np.ndarray)
+    if is_array and mask.dtype == np.bool_ and mask.shape == (tokens,):
+        return mask
+    given = f"an array of {mask.dtype}, of shape {mask.shape}" if is_array else f"a value of type {type(mask).__name__}"
+    raise ParameterError(
+        f"the policy's mask of {name} must be a numpy array with True or False for each of its {tokens} tokens, got {given}"
+    )
+
+
 class _Combined(Policy):
     def __init__(self, name: str, one: Policy, other: Policy, combine: Callable[[Mask, Mask], Mask]) -> None:
         self._name, self._one, self._other, self._combine = name, one, other, combine
@@ -123,10 +152,11 @@ class _Combined(Policy):
         return f"what is both: {' / '.join(parts)}" if len(parts) == 2 else ""
 
     def protects(self, document: Document) -> Mask:
-        return self._combine(self._one.protects(document), self._other.protects(document))
+        one, other = self._one.protects(document), self._other.protects(document)
+        return self._combine(checked_mask(one, document), checked_mask(other, document))
 
     def protects_many(self, documents: Sequence[Document]) -> list[Mask]:
-        ones, others = self._one.protects_many(documents), self._other.protects_many(documents)
+        ones, others = masks_of(self._one, documents), masks_of(self._other, documents)
         return [self._combine(one, other) for one, other in zip(ones, others, strict=True)]
 
     def protects_word(self, word: str) -> bool:
@@ -136,6 +166,12 @@ class _Combined(Policy):
     def keeps_word(self, word: str) -> bool:
         one, other = self._one.keeps_word(word), self._other.keeps_word(word)
         return (one and other) if self._name == "or" else (one or other)
+
+    def __invert__(self) -> Policy:
+        """Protect what this one keeps: each part says itself what its opposite is."""
+        if self._name == "or":
+            return _Combined("and", ~self._one, ~self._other, np.logical_and)
+        return _Combined("or", ~self._one, ~self._other, np.logical_or)
 
 
 class _Inverted(Policy):
@@ -148,10 +184,10 @@ class _Inverted(Policy):
         return f"everything but: {inner}" if inner else "every token"
 
     def protects(self, document: Document) -> Mask:
-        return ~self._policy.protects(document)
+        return ~checked_mask(self._policy.protects(document), document)
 
     def protects_many(self, documents: Sequence[Document]) -> list[Mask]:
-        return [~mask for mask in self._policy.protects_many(documents)]
+        return [~mask for mask in masks_of(self._policy, documents)]
 
     def protects_word(self, word: str) -> bool:
         return self._policy.keeps_word(word)

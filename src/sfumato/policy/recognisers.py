@@ -7,6 +7,8 @@ domains of one's own network are protected too.
 
 from __future__ import annotations
 
+import re
+import string
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,6 +17,7 @@ from sfumato.foundation.checks import require_share
 from sfumato.foundation.errors import DataError, ParameterError
 from sfumato.policy.base import CHOSEN_IN_CONTEXT, Document, Mask, Policy
 from sfumato.policy.optional import optional
+from sfumato.policy.plain import plain
 from sfumato.policy.spans import encodable, touched
 
 DEFAULT_ENTITIES = ("CREDIT_CARD", "US_SSN", "PHONE_NUMBER", "EMAIL_ADDRESS", "IBAN_CODE")
@@ -28,6 +31,8 @@ _RECOGNISERS = {
     "URL": "UrlRecognizer",
 }
 _EVERY_RESULT = 0.0
+_WORD = re.compile("[0-9A-Za-z]+")
+_CAPITALS = str.maketrans(string.ascii_lowercase, string.ascii_uppercase)
 
 
 class _Presidio(Policy):
@@ -45,18 +50,22 @@ class _Presidio(Policy):
         return _keeps(self._entities)
 
     def protects(self, document: Document) -> Mask:
-        spans, text = [], encodable(document.text)
-        for recogniser in self._recognisers:
-            began = time.monotonic()
-            results = recogniser.analyze(text, recogniser.supported_entities, None)
-            if time.monotonic() - began >= self._patience:
-                # Presidio leaves a pattern out that takes this long: what it would have found would pass unprotected.
-                raise DataError(
-                    "a Presidio recogniser gave up on a record because it took too long; cut the record into shorter "
-                    "ones, or set the environment variable REGEX_TIMEOUT_SECONDS to more seconds"
-                )
-            spans += [(result.start, result.end) for result in results or () if result.score >= self._least_score]
+        spans, written = [], _written(document.text)
+        for entity, recogniser in zip(self._entities, self._recognisers, strict=True):
+            for text in _in_capitals(written) if entity == "IBAN_CODE" else written:
+                spans += self._found(recogniser, text)
         return touched(document, spans)
+
+    def _found(self, recogniser: Any, text: str) -> list[tuple[int, int]]:
+        began = time.monotonic()
+        results = recogniser.analyze(text, recogniser.supported_entities, None)
+        if time.monotonic() - began >= self._patience:
+            # Presidio leaves a pattern out that takes this long: what it would have found would pass unprotected.
+            raise DataError(
+                "a Presidio recogniser gave up on a record because it took too long; cut the record into shorter "
+                "ones, or set the environment variable REGEX_TIMEOUT_SECONDS to more seconds"
+            )
+        return [(result.start, result.end) for result in results or () if result.score >= self._least_score]
 
 
 class _Analyzer(Policy):
@@ -89,7 +98,8 @@ def presidio(
 
     By default card numbers, US social security numbers, phone numbers, e-mail addresses and IBANs; ``IP_ADDRESS`` and
     ``URL`` can be asked for.  ``regions`` are the countries (``US``, ``DE``, ...) whose phone numbers are known without
-    an international prefix; ``least_score`` leaves out results that Presidio is less sure of.
+    an international prefix; ``least_score`` leaves out results that Presidio is less sure of.  Texts are looked through as
+    they are and with no-break spaces, dashes, digits of other scripts and the like made plain, and IBANs in either case.
 
     An ``AnalyzerEngine`` of one's own, with its language model, is used instead if it is given as ``analyzer``; it then
     decides which ``entities`` there are.
@@ -110,6 +120,24 @@ def presidio(
             + "; for others give an analyzer of your own"
         )
     return _Presidio(chosen, tuple(regions), least_score)
+
+
+def _written(text: str) -> list[str]:
+    """Return the text as it is and in plain characters, in which Presidio knows numbers; places are the same in both."""
+    return list(dict.fromkeys((encodable(text), encodable(plain(text)))))
+
+
+def _in_capitals(texts: Sequence[str]) -> list[str]:
+    """Return texts with small letters, in which Presidio knows no IBAN, made capitals: in words with a digit, and in all.
+
+    A word behind an IBAN that is in capitals too may be taken for a part of it, so each way finds what others miss.
+    """
+    with_digit = [_WORD.sub(lambda word: word[0] if word[0].isalpha() else _capital(word[0]), text) for text in texts]
+    return list(dict.fromkeys((*texts, *with_digit, *map(_capital, texts))))
+
+
+def _capital(text: str) -> str:
+    return text.translate(_CAPITALS)
 
 
 def _keeps(entities: Sequence[str]) -> str:

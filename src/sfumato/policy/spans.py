@@ -60,8 +60,8 @@ def _checked(document: Document, spans: Spans) -> tuple[npt.NDArray[np.int64], n
     try:
         rows = list(spans)
         table = np.array(rows) if rows else np.empty((0, 2), dtype=np.int64)
-    except (TypeError, ValueError) as error:
-        raise ParameterError(wanted) from error
+    except (TypeError, ValueError):
+        raise ParameterError(wanted) from None  # what an object says when it is made an array may be text
     if table.ndim != 2 or table.shape[1] != 2 or table.dtype.kind not in "iu":
         raise ParameterError(wanted)
     table = table.astype(np.int64)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from sfumato.foundation.randomness import Source, UInt64Array
 from sfumato.policy import Document, Policy
-from sfumato.policy.base import Mask
+from sfumato.policy.base import Mask, masks_of
 from sfumato.sanitize.identifiers import IdentifierReplacer, Replaced
 
 
@@ -45,9 +45,12 @@ def decide(
     policy: Policy,
     identifiers: IdentifierReplacer | None,
     texts: Sequence[str],
-    source: Callable[[int], Source] = lambda place: AlwaysFirst(),
+    source: Callable[[int], Source] = lambda number: AlwaysFirst(),
+    first: int = 0,
 ) -> list[Decision]:
-    """Replace the identifiers of texts and say which tokens are protected; ``source`` is asked with a text's place.
+    """Replace the identifiers of texts and say which tokens are protected.
+
+    ``first`` is the number of the first text; ``source`` is asked with a text's number.
 
     >>> from sfumato.policy import protect_pattern
     >>> policy = protect_pattern(r"https?://[^ ]+ [a-z]+")
@@ -57,12 +60,12 @@ def decide(
     [False, False, False]
     """
     documents = [Document(text) for text in texts]
-    masks = policy.protects_many(documents)
+    masks = masks_of(policy, documents, first)
     if identifiers is None:
         return [Decision(document, mask) for document, mask in zip(documents, masks, strict=True)]
     decisions = []
-    for place, (document, mask) in enumerate(zip(documents, masks, strict=True)):
-        replaced = identifiers.replace(document.text, source(place))
+    for number, (document, mask) in enumerate(zip(documents, masks, strict=True), first):
+        replaced = identifiers.replace(document.text, source(number))
         decisions.append(_carried_over(document, mask, replaced) if replaced.spans else Decision(document, mask))
     return decisions
 

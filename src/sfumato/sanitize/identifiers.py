@@ -5,8 +5,9 @@ of this kind stood here.  The random ones belong to nobody: names that are reser
 range that test cards have, IBANs of a bank that does not exist, phone numbers reserved for fiction.  Check digits are
 right.
 
-With ``form="preserved"`` a random identifier also has the length, grouping and punctuation of the real one; all of
-these are then public, and a random phone number or IBAN may be somebody's.
+With ``form="preserved"`` a random identifier also has the length, grouping and punctuation of the real one, the country
+of an IBAN and the 0, 00 or + of a phone number; all of these are then public, and a random phone number or IBAN may be
+somebody's.  Where numbers in a row could be read in several ways, all of them are replaced, several by one if need be.
 
 >>> from sfumato.foundation.randomness import RunKey
 >>> replacer = IdentifierReplacer(["email", "phone"])
@@ -27,7 +28,9 @@ import numpy as np
 from sfumato.foundation.checks import require_one_of
 from sfumato.foundation.randomness import Source, below
 from sfumato.policy.base import Document, Mask
-from sfumato.policy.identifiers import EVERY_KIND, Identifier, IdentifierKind, described, find_identifiers
+from sfumato.policy.candidates import Identifier, IdentifierKind
+from sfumato.policy.identifiers import EVERY_KIND, described, find_identifiers
+from sfumato.policy.plain import plain, plain_address
 from sfumato.policy.spans import covered
 
 FORMS = ("fixed", "preserved")
@@ -75,7 +78,11 @@ class IdentifierReplacer:
         if self.form == "fixed":
             return (where,)
         shape = "the format of each: its length, grouping, punctuation and letter case, which characters are digits"
-        return where, shape + (", and the country of an IBAN" if IdentifierKind.IBAN in self.kinds else "")
+        if IdentifierKind.IBAN in self.kinds:
+            shape += ", the country of an IBAN"
+        if IdentifierKind.PHONE in self.kinds:
+            shape += ", whether a phone number begins with 0, 00 or +"
+        return where, shape
 
     @property
     def note(self) -> str:
@@ -108,7 +115,9 @@ class IdentifierReplacer:
     def _template(self, text: str, identifier: Identifier) -> Template:
         if self.form == "fixed":
             return _FIXED[identifier.kind]
-        return _PRESERVED[identifier.kind](text[identifier.start : identifier.end])
+        written = text[identifier.start : identifier.end]
+        is_address = identifier.kind in (IdentifierKind.EMAIL, IdentifierKind.URL)
+        return _PRESERVED[identifier.kind](plain_address(written) if is_address else plain(written))
 
 
 def _draw(templates: Sequence[Template], source: Source) -> list[list[str]]:

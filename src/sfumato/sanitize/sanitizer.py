@@ -191,7 +191,9 @@ class Sanitizer:
             )
         if self.digits is not None:
             of_digit = self.digits.guarantee
-            guarantee = guarantee.with_public("how many digits a number has", *of_digit.public).with_notes(
+            guarantee = guarantee.with_public(
+                "which tokens are numbers, and how many digits each has", *of_digit.public
+            ).with_notes(
                 f"Numbers are replaced digit by digit under a promise of their own: {of_digit.promise()}",
                 *of_digit.notes,
             )
@@ -266,10 +268,10 @@ class Sanitizer:
         if self.identifiers is None and self.policy.protects_everything:
             return texts, None
 
-        def source(place: int) -> Source:
-            return SystemSource() if key is None else key.record(first_record + place, "identifier")
+        def source(number: int) -> Source:
+            return SystemSource() if key is None else key.record(number, "identifier")
 
-        decisions = decide(self.policy, self.identifiers, texts, source)
+        decisions = decide(self.policy, self.identifiers, texts, source, first_record)
         return [one.document.text for one in decisions], _one_after_the_other([one.protected for one in decisions])
 
     def _replacements(self, layout: Layout, key: RunKey | None, first_record: int) -> tuple[list[str], Counts]:

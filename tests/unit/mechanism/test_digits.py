@@ -96,7 +96,7 @@ def test_the_guarantee_says_what_it_is_about():
         assert guarantee.sound
         assert guarantee.arithmetic == "integer"
         assert "one digit" in guarantee.neighbours
-        assert "how many digits a number has" in guarantee.statement()
+        assert "which tokens are numbers, and how many digits each has" in guarantee.statement()
         assert "a number of n digits is n releases" in guarantee.statement()
     assert "script" not in uniform.statement()
     assert "script" in digits(epsilon=1.0, keep_script=True).guarantee.statement()

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from sfumato.foundation.errors import ParameterError
 from sfumato.policy import (
     Document,
+    Policy,
     everything,
     identifiers,
     keep_pattern,
@@ -17,6 +18,7 @@ from sfumato.policy import (
     protect_where,
     protect_words,
 )
+from sfumato.policy.base import masks_of
 
 TEXTS = st.lists(st.sampled_from(["the", "The", "sound", "of", "rain", "42", "☔", "A1", "½"]), max_size=12).map(
     " ".join
@@ -141,3 +143,114 @@ def test_a_listed_phrase_that_could_match_nothing_is_refused(entry):
         with pytest.raises(ParameterError, match="word 1 of the list") as caught:
             policy(["fine", entry])
         assert "Smith" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "spelling",
+    [
+        *[
+            "Smi\u00adth",
+            "Smith\u200b",
+            "\u200fSmith",
+            "\u202aSmith\u202c",
+            "\ufeffSmith",
+            "Smith\u2060",
+            "Smith\x00",
+            "Smith\ufe0f",
+        ],
+        *["\uff33\uff4d\uff49\uff54\uff48", "\U0001d412\U0001d426\U0001d422\U0001d42d\U0001d421", "\u24c8mith\u00ae"],
+        *[
+            "Smith\u00ae",
+            "Smith\u2122",
+            "Smith\u00b9",
+            "\u00a9Smith",
+            "Smith\U0001f642",
+            "Smith\u00d7",
+            "Smith\u00b4s",
+            "Smith\u02bcs",
+        ],
+        *["SM\u0130TH", "Sm\u0131th", "Smith2", "Smi\u00adth\u2122"],
+    ],
+)
+def test_a_protected_word_is_known_in_odd_spellings_and_a_kept_one_is_not(spelling):
+    """Whatever hides a name from a comparison must not let it pass; and must not carry anything along with a kept word."""
+    document = Document(f"Dr. {spelling} smithy")
+    assert protect_words(["smith"]).protects(document).tolist() == [False, *[True] * (len(document.tokens) - 2), False]
+    assert protect_words(["smith"]).protects_word(spelling)
+    for keeping in (
+        keep_words(["smith"]),
+        ~protect_words(["smith"]),
+        ~(protect_words(["smith"]) | protect_words(["x"])),
+    ):
+        assert keeping.protects(document).all()
+        assert keeping.protects(Document("Smith")).tolist() == [False]
+
+
+def test_a_listed_word_may_be_spelled_oddly_too():
+    odd = protect_words(["\uff33mith", "\u0130zmir", "A12"])
+    assert odd.protects(Document("smith Izmir \u0131zmir A12\u00ae \u0645 x")).tolist() == [
+        True,
+        True,
+        True,
+        True,
+        False,
+        False,
+    ]
+    assert protect_words(["\u0645\u062d\u0645\u062f"]).protects(Document("\u0645\u062d\u0640\u0640\u0645\u062f")).all()
+
+
+def test_the_opposite_of_the_opposite_of_a_list_is_the_list():
+    listed = protect_words(["smith"])
+    assert ~~listed is listed
+    assert (~listed).keeps == f"everything but: {listed.keeps}"
+    assert (~listed).protects_word("other")
+    assert not (~listed).protects_word("smith")
+
+
+@given(st.text(max_size=20), st.text(max_size=20))
+def test_protecting_a_list_never_protects_less_than_comparing_exactly(token, other):
+    words = [word for word in Document(f"{token} {other}").tokens if Document(word).pieces == ["", word, ""]]
+    document = Document(f"{other} {token} {token.upper()}")
+    assert not (~keep_words(words).protects(document) & ~protect_words(words).protects(document)).any()
+
+
+class _Answers(Policy):
+    """A policy that returns what it was given."""
+
+    def __init__(self, *masks):
+        self._masks = list(masks)
+
+    keeps = "nothing in particular"
+
+    def protects(self, document):
+        return self._masks[0]
+
+    def protects_many(self, documents):
+        return self._masks
+
+
+WRONG_MASKS = [
+    np.array([0, 1, 1]),
+    np.array([True]),
+    np.ones((3, 1), dtype=bool),
+    [True, False, True],
+    None,
+    np.array([1.0, 0, 0]),
+]
+
+
+@pytest.mark.parametrize("mask", WRONG_MASKS)
+@pytest.mark.parametrize(
+    "change", [lambda policy: policy, lambda policy: policy | A, lambda policy: A & policy, lambda policy: ~policy]
+)
+def test_a_mask_that_is_none_is_refused_by_the_number_of_its_text(mask, change):
+    right = np.array([True, False, True])
+    documents = [Document("Ann met Bob")] * 2
+    with pytest.raises(ParameterError, match=r"text \d+ must be .* its 3 tokens") as caught:
+        masks_of(change(_Answers(right, mask)), documents, 7)
+    assert "Ann" not in str(caught.value)
+
+
+def test_masks_are_as_many_as_texts():
+    with pytest.raises(ParameterError, match="1 masks for 2 texts"):
+        masks_of(_Answers(np.array([True])), [Document("a"), Document("b")])

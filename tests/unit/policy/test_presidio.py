@@ -117,3 +117,23 @@ def test_without_the_extra_it_is_named(monkeypatch):
         monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(MissingExtraError, match=r"sfumato\[presidio\]"):
         presidio()
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        "4111\u00a01111\u00a01111\u00a01111",
+        "4111\u20111111\u20111111\u20111111",
+        "\uff14\uff11\uff11\uff11" + "\uff11" * 12,
+        "DE89\u00a03704\u00a00044\u00a00532\u00a00130\u00a000",
+        "DE89\u20113704\u20110044\u20110532\u20110130\u201100",
+        "de89 3704 0044 0532 0130 00",
+        "at61 1904 3002 3457 3201",
+        "gb82west12345698765432",
+        "536\u201122\u20111234",
+    ],
+)
+def test_numbers_are_known_in_other_characters(number):
+    text = f"this {number} was paid"
+    assert set(Document(text).tokens) - set(protected(presidio(), text)) == {"this", "was", "paid"}
+    assert set(Document(number).tokens) <= set(protected(presidio(), f"{number} paid"))

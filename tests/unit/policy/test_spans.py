@@ -50,3 +50,33 @@ def test_spans_that_are_none_are_refused_without_a_word_of_the_text(spans):
     with pytest.raises(ParameterError, match="span") as caught:
         touched(Document("Smith"), spans)
     assert "Smith" not in str(caught.value)
+
+
+class Revealing:
+    """Tells its text when numpy asks for an array."""
+
+    def __array__(self, *args, **kwargs):
+        raise ValueError("Smith")
+
+    def __iter__(self):
+        raise TypeError("Smith")
+
+
+class RevealingRow:
+    def __array__(self, *args, **kwargs):
+        raise ValueError("Smith")
+
+
+def chain(error):
+    """Return an error and all that are shown with it."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+
+
+@pytest.mark.parametrize("spans", [Revealing(), [RevealingRow()]])
+@pytest.mark.parametrize("mark", [touched, covered])
+def test_nothing_that_an_object_says_about_itself_is_shown_with_the_error(mark, spans):
+    with pytest.raises(ParameterError) as caught:
+        mark(Document("Smith"), spans)
+    assert not any("Smith" in str(error) for error in chain(caught.value))

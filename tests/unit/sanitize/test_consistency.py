@@ -203,7 +203,7 @@ def test_with_a_digit_mechanism_no_word_mechanism_sees_a_number_however_it_is_wr
     assert batch.counts.out_of_vocabulary == 600
     for place in range(3):
         assert sum(text.split()[place] == "12" for text in batch.texts) < 60
-    assert list(batch.guarantee.public).count("how many digits a number has") == 1
+    assert list(batch.guarantee.public).count("which tokens are numbers, and how many digits each has") == 1
 
 
 def test_identifiers_are_replaced_first_where_asked():

@@ -2,13 +2,14 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from sfumato.foundation.errors import ParameterError
 from sfumato.foundation.randomness import RunKey, SystemSource
-from sfumato.policy import Document, IdentifierKind, find_identifiers
-from sfumato.policy.identifiers import iban_holds, luhn_holds
+from sfumato.policy import Document, IdentifierKind, find_identifiers, identifiers
+from sfumato.policy.accounts import iban_holds, luhn_holds
+from sfumato.policy.spans import touched
 from sfumato.sanitize.identifiers import FORMS, IdentifierReplacer
 
 ORIGINALS = {
@@ -141,6 +142,9 @@ def test_what_is_public_is_said():
     assert any("length" in item and "country" in item for item in preserved.public)
     assert not any("country" in item for item in IdentifierReplacer(["card"], form="preserved").public)
     assert "epsilon 0" in fixed.note
+    begins = "whether a phone number begins with 0, 00 or +"
+    assert any(begins in item for item in IdentifierReplacer(["phone"], form="preserved").public)
+    assert not any(begins in item for item in (*preserved.public, *IdentifierReplacer(["phone"]).public))
 
 
 @pytest.mark.parametrize("options", [{"kinds": ["fax"]}, {"kinds": "email"}, {"kinds": []}, {"form": "same"}])
@@ -154,3 +158,81 @@ def test_wrong_options_are_refused(options):
 def test_any_text_is_taken(form, text):
     result = IdentifierReplacer(form=form).replace(text, numbers(2))
     assert len(result.spans) == len(find_identifiers(text))
+
+
+FIFTEEN = st.text("1234567890", min_size=15, max_size=15)
+PHONE_FORMS = [
+    "+## ### #######",
+    "+## (#)## ######",
+    "00## ## ######",
+    "0### #######",
+    "(0##) ######",
+    "0##-######",
+    "###-###-####",
+    "(###) ###-####",
+]
+
+
+@pytest.mark.parametrize("shape", PHONE_FORMS)
+@given(first=FIFTEEN, second=FIFTEEN)
+def test_phone_numbers_of_one_declared_format_become_the_same(shape, first, second):
+    """Nothing but what is declared may decide what is put in: the format, and whether 0, 00 or + is in front."""
+    pair = [_in_shape(shape, digits) for digits in (first, second)]
+    assume(all(_declared(number) == _declared(shape.replace("#", "7")) for number in pair))
+    assume(all([(f.start, f.end) for f in find_identifiers(number)] == [(0, len(number))] for number in pair))
+    for seed in range(3):
+        assert len({replaced(number, "preserved", seed, kinds=["phone"]) for number in pair}) == 1
+
+
+def _in_shape(shape, digits):
+    left = iter(digits)
+    return "".join(next(left) if character == "#" else character for character in shape)
+
+
+def _declared(number):
+    digits = re.sub("[^0-9]", "", number)
+    return re.sub("[0-9]", "9", number), "+" in number, digits[:2] if digits[:2] == "00" else digits[:1] == "0"
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("text", "most"),
+    [
+        ("0171 2345678 / 0172 3456789", 2),
+        ("06 12 34 56 78 06 98 76 54 32", 2),
+        ("202-555-0143 202-555-0144", 2),
+        ("4111 1111 1111 1111 4111 1111 1111 1111", 2),
+        ("john__doe@gmail.com", 1),
+        ("AT12 DE89 3704 0044 0532 0130 00", 1),
+        ("\uff14\uff11\uff11\uff11\u00a01111\u00a01111\u00a01111", 1),
+        ("\uff24\uff25\uff18\uff19 3704 0044 0532 0130 00", 1),
+        ("017 4111 1111 1111 1111", 1),
+    ],
+)
+def test_all_that_could_belong_to_an_identifier_is_replaced(form, text, most):
+    result = IdentifierReplacer(form=form).replace(text, numbers(4))
+    assert 1 <= len(result.spans) <= most
+    document = Document(result.text)
+    assert result.mask(document).all()
+
+
+def test_two_numbers_side_by_side_become_two():
+    assert replaced("0171 2345678 / 0172 3456789", "preserved") != replaced("0171 2345678", "preserved")
+    assert re.fullmatch(r"0\d{3} \d{7} / 0\d{3} \d{7}", replaced("0171 2345678 / 0172 3456789", "preserved"))
+    assert re.fullmatch(rf"{FIXED['phone']} / {FIXED['phone']}", replaced("0171 2345678 / 0172 3456789", "fixed"))
+
+
+@given(
+    st.lists(
+        st.sampled_from(["4111 1111 1111 1111", "0171 2345678", "202-555-0143", "AT12", "100", *ORIGINALS.values()]),
+        max_size=5,
+    )
+)
+def test_what_a_policy_would_protect_is_replaced(parts):
+    """The replacer takes one reading of a row of numbers, but leaves nothing of the others."""
+    text = " ".join(parts)
+    document = Document(text)
+    spans = [(f.start, f.end) for f in find_identifiers(text)]
+    assert touched(document, spans).tolist() == identifiers().protects(document).tolist()
+    for kind in IdentifierKind:
+        assert not (identifiers([kind]).protects(document) & ~touched(document, spans)).any()

@@ -175,3 +175,19 @@ def test_parts_of_a_space_hold_each_word_once() -> None:
     for nothing in ([], "cold"):
         with pytest.raises(SfumatoError, match="at least one word"):
             SPACE.restricted(nothing)
+
+
+class _NumbersForMask(policies.Policy):
+    """A user's policy that returns numbers instead of truth values for its second text."""
+
+    keeps = "what the test says"
+
+    def protects(self, document: policies.Document) -> np.ndarray:
+        return np.ones(len(document.tokens), dtype=bool if document.text == "cold" else int)
+
+
+def test_a_policy_whose_masks_are_none() -> None:
+    sanitizer = sfumato.Sanitizer(MECHANISM, policy=_NumbersForMask())
+    assert len(sanitizer.batch(["cold"]).texts) == 1
+    with pytest.raises(SfumatoError, match="mask of text 6 must be a numpy array"):
+        sanitizer.batch(["cold", "warm rain"], first_record=5)
