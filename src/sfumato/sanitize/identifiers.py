@@ -143,7 +143,11 @@ def _shape(text: str) -> Template:
 
 
 def _email_like(original: str) -> Template:
-    return [*_shape(original.rpartition("@")[0]), ("@",), _DOMAINS]
+    local = _shape(original.rpartition("@")[0])
+    if original[3:4] == ".":
+        # With www. at its beginning it would be read as a URL, and take what follows along.
+        local[0] = [character for character in local[0] if character not in "wW"] or local[0]
+    return [*local, ("@",), _DOMAINS]
 
 
 def _url_like(original: str) -> Template:
