@@ -381,14 +381,12 @@ def thawed(frozen, row_memory):
 
 
 def calls_over(count):
-    """Sequences of calls, each for some words: one, a few, many or all of them, known or not."""
+    """Sequences of calls, each for some words: one, a few or many, known or not."""
     ids = st.one_of(
         st.lists(st.integers(-1, count - 1), min_size=1, max_size=4).map(np.array),
-        st.tuples(st.integers(0, count - 1), st.integers(1, count)).map(
-            lambda at: np.arange(at[0], min(sum(at), count))
-        ),
+        st.tuples(st.integers(0, count - 1), st.integers(1, 80)).map(lambda at: np.arange(at[0], min(sum(at), count))),
         st.integers(0, count - 1).map(lambda word: np.full(300, word)),
-        st.just(np.arange(count)),
+        st.just(np.arange(0, count, -(-count // 80))),
     )
     return st.lists(ids, min_size=1, max_size=5)
 
