@@ -10,7 +10,7 @@ from hypothesis.extra import numpy as arrays
 
 from sfumato.foundation.errors import CertificationError, ParameterError
 from sfumato.mechanism import stretch as stretch_module
-from sfumato.mechanism.stretch import TooMuch, measure
+from sfumato.mechanism.stretch import Inverse, TooMuch, measure
 from sfumato.mechanism.transforms import TRANSFORMS, Transform, least_dimension, projection
 from sfumato.space import Space
 
@@ -166,6 +166,14 @@ def test_far_from_the_origin_no_pair_is_stretched_beyond_the_constant(name, offs
     assert np.isfinite(image.locations).all()
     if name == "none":
         assert np.abs(image.locations[space.points] - vectors * scale).max() <= 4 * np.spacing(offset * scale)
+
+
+def test_what_an_inverse_is_off_by_is_added():
+    space = gaussian(20, 3)
+    matrix = np.diag([2.0, 1.0, 0.5])
+    exact, off = (measure(space, space.centred @ matrix, inverse=Inverse(matrix, off)).constant for off in (0.0, 0.01))
+    assert exact == pytest.approx(brute_constant(space.centred, space.centred @ matrix), rel=ROUNDING)
+    assert off == pytest.approx(exact / 0.99, rel=ROUNDING)
 
 
 def test_ratios_that_cannot_be_computed_are_an_error():
