@@ -32,9 +32,10 @@ def on_grid(vectors: npt.NDArray[np.generic]) -> tuple[npt.NDArray[np.int32], fl
     >>> ((whole + middle) * step).tolist()
     [[0.0], [0.5], [1.0]]
     """
-    require_size(vectors)
     middle = sum(part.sum(axis=0) for _, part in _parts(vectors)) / len(vectors)
     reach = math.sqrt(max(_squared_length(part - middle) for _, part in _parts(vectors)))
+    if not LEAST_SIZE <= reach <= GREATEST_SIZE:
+        require_size(vectors)
     length = reach or float(np.abs(middle).max())  # of a single point, how far out it is
     step = math.ldexp(1.0, math.frexp(length)[1] - _BITS) if length else 1.0
     middle = np.rint(middle / step)
