@@ -21,7 +21,11 @@ from sfumato.space import Space
 
 NAMES = ("laplace", "mahalanobis", "vickrey")
 CONFIDENCE = 1e-6
-"""Chance that a right mechanism fails one of the statistical tests; keys are fixed, so a pass stays a pass."""
+"""Chance that the confidence bounds of one statistical test do not all hold; keys are fixed, so a pass stays a pass.
+
+It is the chance that a right mechanism fails where a *lower* bound is compared with a promise.  What is said of upper bounds
+is explained where they are used.
+"""
 
 
 def words(count):
@@ -52,7 +56,7 @@ def settings_of(entry):
     choices = {"transform": TRANSFORMS, "noise": NOISES, "mapping": MAPPINGS, "decoding": DECODINGS}
     for option, values in choices.items():
         for value in values if option in entry.options else ():
-            more = {"jl_beta": 3.0, "jl_dimension": 3} if value == "jl" else {}
+            more = {"jl_beta": 3.0, "jl_dimension": 2} if value == "jl" else {}
             yield {option: value, **more}
             if option == "transform":
                 yield {option: value, "noise": "plain", **more}
@@ -123,6 +127,8 @@ def test_guarantee_fields_are_complete(entry, options):
 def test_every_space_and_epsilon_gives_words_of_the_outputs(entry, options, epsilon, space):
     if options.get("transform") == "jl" and len(space) == 2:
         pytest.skip("one pair: another matrix is tested by its own tests")
+    if options.get("transform") == "jl" and space.dimension == 2:
+        options = {**options, "jl_dimension": 1}
     mechanism = compiled(entry, space, epsilon, options)
     ids = np.concatenate([np.arange(len(space)), [UNKNOWN]])
     drawn = mechanism.sample(ids, key())
@@ -236,42 +242,91 @@ def log_ratio_bounds(counts, others, comparisons):
 
 TRIANGLE = Space.from_arrays(words(4), [[0.0, 0.0, 1.0], [1.0, 0.2, 0.0], [0.1, 1.2, 0.2], [0.9, 1.1, 1.3]])
 """Few words, so that none is rare, in enough dimensions that no whole cell has the worst ratio of a single vector."""
+TWINS = Space.from_arrays(words(6), np.vstack([TRIANGLE.vectors, TRIANGLE.vectors[[0, 2]]]))
+"""The same places, two of them with two words."""
 DRAWS = 100_000
 
 
+@dataclasses.dataclass(frozen=True)
+class Loss:
+    """What was seen of a pair of inputs, at the output where it is greatest."""
+
+    lower: float
+    """Lower confidence bound of the log-ratio."""
+    upper: float
+    """Upper confidence bound of the log-ratio."""
+    again: float
+    """What the upper bound stays below where the same is drawn again; see :func:`losses`."""
+    promised: float
+
+
 def losses(mechanism, draws=DRAWS):
-    """Bounds of the log-ratio of every pair of inputs and output, and what is promised for the pair."""
+    """What is seen of every pair of inputs.
+
+    All confidence bounds hold together but for a chance of CONFIDENCE.  Once they do, the true log-ratio is at most the
+    upper bound of this time.  Another time the lower bound is at most the true log-ratio, and the upper bound is as far above
+    the lower one as now (the counts are large, so that this hardly changes): it is at most ``again``.
+    """
     count = len(mechanism.space)
     counts = [np.bincount(mechanism.sample(np.full(draws, word), key(word)), minlength=count) for word in range(count)]
+    seen = np.sum(counts, axis=0) > 0  # of words on one place some never come out, for any input
     promised = mechanism.guarantee.certified * mechanism.space.distances(np.arange(count))
     comparisons = count * (count - 1) * count
     for one in range(count):
         for other in range(count):
             if one != other:
-                lower, upper = log_ratio_bounds(counts[one], counts[other], comparisons)
-                yield lower.max(), upper.max(), promised[one, other]
+                lower, upper = log_ratio_bounds(counts[one][seen], counts[other][seen], comparisons)
+                again = upper + (upper - lower)
+                yield Loss(lower.max(), upper.max(), again.max(), promised[one, other])
 
 
 LOSS_CASES = [
-    pytest.param(name, options, id="-".join([name, *(str(v) for v in options.values() if isinstance(v, str))]))
-    for name, options in [
-        *(("laplace", {"transform": transform}) for transform in TRANSFORMS if transform != "jl"),
-        ("laplace", {"transform": "jl", "jl_beta": 3.0, "jl_dimension": 2}),
-        ("laplace", {"transform": "min-max", "noise": "plain"}),
-        ("vickrey", {}),
-        ("mahalanobis", {}),
-        ("mahalanobis", {"noise": "plain", "lam": 0.9}),
+    pytest.param(name, space, options, id="-".join([name, *(str(v) for v in options.values() if v != 3.0)]) + more)
+    for name, space, options, more in [
+        *(("laplace", TRIANGLE, {"transform": transform}, "") for transform in TRANSFORMS if transform != "jl"),
+        ("laplace", TRIANGLE, {"transform": "jl", "jl_beta": 3.0, "jl_dimension": 2}, ""),
+        ("laplace", TRIANGLE, {"transform": "min-max", "noise": "plain"}, ""),
+        ("laplace", TRIANGLE, {"decoding": "approximate", "probes": 1}, ""),
+        ("laplace", TWINS, {}, "-twins"),
+        ("vickrey", TRIANGLE, {}, ""),
+        ("vickrey", TRIANGLE, {"t": 0.2}, ""),
+        ("vickrey", TRIANGLE, {"t": 0.9}, ""),
+        ("vickrey", TRIANGLE, {"t": 0.9, "decoding": "approximate", "probes": 1}, ""),
+        ("vickrey", TWINS, {"t": 0.3}, "-twins"),
+        ("mahalanobis", TRIANGLE, {}, ""),
+        ("mahalanobis", TRIANGLE, {"noise": "plain", "lam": 0.9}, ""),
+        ("mahalanobis", TWINS, {"mapping": "vickrey", "t": 0.7}, "-twins"),
     ]
 ]
 
 
-@pytest.mark.parametrize(("name", "options"), LOSS_CASES)
-def test_the_loss_measured_on_draws_is_within_the_guarantee(name, options):
-    """The upper confidence bound of every log-ratio of words is at most what is promised for their distance."""
+@pytest.mark.parametrize(("name", "space", "options"), LOSS_CASES)
+def test_the_loss_measured_on_draws_is_within_the_guarantee(name, space, options):
+    """No lower bound of a log-ratio is above what is promised for the distance: of a right mechanism that fails with a
+    chance of at most CONFIDENCE, and it finds out noise that is too small (below).
+
+    Here the upper bounds are not above it either, which says more: that the promise is kept on these cells, with
+    1 - CONFIDENCE.  A right mechanism need not pass that, only one that keeps well within its promise on whole cells, and
+    these do: what the upper bounds would be in another run is within it as well, so that passing is no matter of keys.
+    """
     epsilon = 0.8 if options.get("noise") != "plain" else 0.5
-    mechanism = sfumato.compile(name, TRIANGLE, epsilon=epsilon, **options)
-    for _, upper, promised in losses(mechanism):
-        assert upper <= promised
+    mechanism = compiled(sfumato_entry(name), space, epsilon, options)
+    for loss in losses(mechanism):
+        assert loss.lower <= loss.promised
+        if loss.promised > 0:  # words on one place have the same law, which no upper bound of a sample can be below
+            assert loss.upper <= loss.again <= loss.promised
+
+
+def sfumato_entry(name):
+    return next(entry for entry in ENTRIES if entry.name == name)
+
+
+@pytest.mark.parametrize("mapping", ["nearest", "vickrey"])
+def test_decoding_that_often_misses_keeps_the_promise(mapping):
+    options = {"mapping": mapping, "t": 0.7, "decoding": "approximate", "probes": 1}
+    mechanism = compiled(sfumato_entry("laplace"), cloud(30, 3), 0.5, options)
+    assert mechanism.recall < 0.9
+    assert all(loss.lower <= loss.promised for loss in losses(mechanism, 20_000))
 
 
 def test_noise_that_is_too_small_is_found_out():
@@ -281,10 +336,10 @@ def test_noise_that_is_too_small_is_found_out():
     """
     line = Space.from_arrays(words(3), [[0.0], [1.0], [2.0]])
     right = sfumato.compile("laplace", line, epsilon=1.0)
-    assert all(lower <= promised for lower, _, promised in losses(right))
-    assert max(lower / promised for lower, _, promised in losses(right)) > 0.9
+    assert all(loss.lower <= loss.promised for loss in losses(right))
+    assert max(loss.lower / loss.promised for loss in losses(right)) > 0.9
     wrong = dataclasses.replace(right, rate=2 * right.rate)
-    assert any(lower > promised for lower, _, promised in losses(wrong))
+    assert any(loss.lower > loss.promised for loss in losses(wrong))
 
 
 @pytest.mark.parametrize("name", NAMES)

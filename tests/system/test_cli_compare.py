@@ -37,6 +37,19 @@ def test_figures_as_data_agree_with_the_promise(program: Program, tiny_space: Pa
     assert compared["custext:lp"]["certified"] <= 2
 
 
+def test_figures_from_draws_are_marked_as_bounds(program: Program, tiny_space: Path) -> None:
+    arguments = ("compare", TEXT, "-s", tiny_space, "--mechanisms", "tem:published,laplace", "-e", "2")
+    shown = program(*arguments).out
+    rows = {line.split()[0]: line for line in shown.splitlines()[1:3]}
+    assert "≥" in rows["laplace"].rsplit(maxsplit=2)[1]
+    assert "≥" not in rows["tem:published"]
+    assert "≥: estimated from 1,000 draws of each word" in " ".join(shown.split())
+    assert "≥" not in program(*arguments[:5], "tem:published", "-e", "2").out
+    compared = {one["name"]: one for one in json.loads(program(*arguments, "--json").out)["compared"]}
+    assert [compared[name]["spread_is_lower_bound"] for name in ("tem:published", "laplace")] == [False, True]
+    assert compared["laplace"]["draws"] == 1000
+
+
 def test_what_does_not_exist_is_said_beside_the_others(program: Program, tiny_space: Path) -> None:
     result = program("compare", TEXT, "-s", tiny_space, "--mechanisms", "tem:tight,random", "-e", "0.05")
     assert result.code == 0

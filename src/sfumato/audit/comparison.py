@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,7 +27,7 @@ class Compared:
     def certified(self) -> float | None:
         """The certified epsilon, for guarantees that have one."""
         value = getattr(self.guarantee, "certified", None)
-        return None if value is None else float(value)
+        return None if value is None or math.isinf(value) else float(value)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data, with the text that came out."""

@@ -2,12 +2,13 @@
 
 For a word w (Feyisetan et al. 2020): ``N_w`` is the probability that w comes out unchanged, and ``S_w`` the least number of
 words that together hold all but ``eta`` of the probability.  Tables give both exactly; mechanisms without a table are
-sampled, with draws that follow from a fixed public key, since nothing private is involved.
+sampled, with draws that follow from a fixed public key, since nothing private is involved.  A word shows at most as many
+others as it is drawn times, so that the spread is then a lower bound.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -27,15 +28,22 @@ class Deniability:
     unchanged: float
     """Mean N_w: the probability that a word stays as it is."""
     spread: float
-    """Mean S_w: how many words share all but eta of the probability."""
+    """Mean S_w: how many words share all but eta of the probability; see :attr:`spread_is_lower_bound`."""
     distance: float
     """Mean distance from a word to its replacement."""
     exact: bool
     """Whether the figures come from the table, rather than from draws."""
+    draws: int | None = field(default=None, repr=False)
+    """How many times each word was drawn; None where that differs, or nothing was drawn."""
+
+    @property
+    def spread_is_lower_bound(self) -> bool:
+        """Whether the spread says only how many words it is at least: draws show no more words than there are draws."""
+        return not self.exact
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data."""
-        return asdict(self)
+        return {**asdict(self), "spread_is_lower_bound": self.spread_is_lower_bound}
 
 
 def deniability(
@@ -57,7 +65,7 @@ def deniability(
     exact = isinstance(mechanism, TableMechanism)
     figures = [_of_table(mechanism, i, eta) if exact else _of_draws(mechanism, i, eta, draws) for i in ids.tolist()]
     unchanged, spread, distance = np.mean(figures, axis=0).tolist()
-    return Deniability(len(ids), unchanged, spread, distance, exact)
+    return Deniability(len(ids), unchanged, spread, distance, exact, None if exact else int(draws))
 
 
 FEWEST_OCCURRENCES = 30

@@ -86,9 +86,8 @@ def _show(compared: list[Compared], refused: dict[str, str]) -> None:
         certified = "-" if one.certified is None else f"{one.certified:.4g}"
         kind = one.guarantee.kind if one.guarantee.sound else f"{one.guarantee.kind} UNSOUND"
         figures = one.deniability
-        table.add_row(
-            one.name, kind, certified, f"{figures.unchanged:.1%}", f"{figures.distance:.3f}", f"{figures.spread:,.0f}",
-        )  # fmt: skip
+        spread = f"{'≥ ' if figures.spread_is_lower_bound else ''}{figures.spread:,.0f}"
+        table.add_row(one.name, kind, certified, f"{figures.unchanged:.1%}", f"{figures.distance:.3f}", spread)
     console = output_console()
     console.print(table)
     for one in compared:
@@ -96,3 +95,7 @@ def _show(compared: list[Compared], refused: dict[str, str]) -> None:
     for name, reason in refused.items():
         console.print(f"{name}: {reason}")
     console.print("unchanged, distance and spread (words that share 95 % of the probability) are means over words.")
+    drawn = {one.deniability.draws for one in compared if one.deniability.spread_is_lower_bound}
+    if drawn:
+        draws = ", ".join(f"{number:,}" for number in sorted(number for number in drawn if number))
+        console.print(f"≥: estimated from {draws} draws of each word, which show no more words than that.")

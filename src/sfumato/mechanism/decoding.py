@@ -207,11 +207,26 @@ class ApproximateDecoder:
         count = min(count, len(self._points))
         shortlist = min(_SHORTLIST, len(self._points))
         places = self._index.search(_singles(vectors - self._middle), shortlist)[1].astype(np.intp)
-        # Where the lists searched hold fewer points than asked for, the first ones in public order fill up.
-        missing = places < 0
-        places[missing] = np.broadcast_to(np.arange(shortlist), places.shape)[missing]
+        places = _filled(places)
         places = _distinct(_in_order(vectors, self._points, places), count)
         return places, _distances(vectors, self._points, places)
+
+
+def _filled(places: IndexArray) -> IndexArray:
+    """Return places without gaps: a row that has some (-1) gets the first points in public order as further candidates.
+
+    They come in addition, so that a row with gaps has as many different places as it is long, and a row without is decoded
+    as it would be alone.
+
+    >>> _filled(np.array([[5, -1], [3, 4]])).tolist()
+    [[5, 0, 0, 1], [3, 4, 3, 3]]
+    """
+    missing = places < 0
+    if not missing.any():
+        return places
+    first = np.arange(places.shape[1])
+    more = np.where(np.any(missing, axis=1, keepdims=True), first, places[:, :1])
+    return np.hstack([np.where(missing, 0, places), more])
 
 
 def _singles(vectors: FloatArray) -> npt.NDArray[np.float32]:

@@ -18,6 +18,9 @@ function S of the noise; the integral is taken piece by piece between the points
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context, Decimal
+from typing import Any
 
 import numpy as np
 
@@ -38,6 +41,38 @@ _LOST = 2.0**-64
 _NODES = 12
 _LAST_PIECES = 8
 _BATCH_NUMBERS = 2_000_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClaimedMetricGuarantee(MetricGuarantee):
+    """A published promise of metric privacy that is false: no epsilon is certified."""
+
+    kind = "claimed-metric"
+
+    certified: float = math.inf
+    """Never a number: nothing is certified; null in JSON."""
+
+    def __post_init__(self) -> None:
+        """Read null as what it stands for."""
+        object.__setattr__(self, "certified", math.inf)
+
+    @property
+    def neighbour_loss(self) -> None:
+        """None: no loss is bounded."""
+        return
+
+    def promise(self) -> str:
+        """State what is claimed, and that it is not so."""
+        return (
+            "Nothing is certified. The publication claims that whoever sees the output can raise or lower the odds between "
+            f"any two protected words by at most exp({self.epsilon:.6g} x d), where d is their {self.metric} distance"
+            + (f" in the space {self.space!r}" if self.space else "")
+            + "; that is false."
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data for a JSON file."""
+        return {**super().to_json(), "certified": None}
 
 
 class TruncatedGumbel(TableMechanism):
@@ -121,13 +156,14 @@ def _grid(distances: FloatArray, diameter: float) -> tuple[FloatArray, FloatArra
 
 def _truncated_gumbel(noise: FloatArray, scale: float, bound: float) -> tuple[FloatArray, FloatArray]:
     """Return density and survival function of Gumbel noise that is drawn again until it is within the bound."""
-    low, high = np.exp(-np.exp(np.array([bound, -bound]) / scale))
-    inside = np.clip(noise, -bound, bound) / scale
-    tail = np.exp(-inside)
-    cumulative = np.exp(-tail)
-    density = np.where(noise < -bound, 0.0, tail * cumulative / scale)
-    survival = np.maximum(high - cumulative, np.finfo(float).tiny)
-    return density / (high - low), survival / (high - low)
+    inside = np.clip(noise, -bound, bound)
+    tail = np.exp(-inside / scale)
+    # Shares of exp(-exp(-bound / scale)); differences by expm1, as a scale far above the bound leaves no digits else.
+    whole = -math.expm1(-2.0 * math.sinh(bound / scale))
+    above = -np.expm1(tail * np.expm1((inside - bound) / scale))
+    density = np.exp(math.exp(-bound / scale) - tail) * tail / scale
+    survival = np.maximum(above, np.finfo(float).tiny)
+    return np.where(noise < -bound, 0.0, density) / whole, survival / whole
 
 
 def least_epsilon(space: Space) -> float:
@@ -149,10 +185,21 @@ def noise_scale(space: Space, epsilon: float) -> float:
     alpha = (epsilon - 2.0 * (1.0 + math.log(len(space))) / least) / 3.0
     from scipy import special
 
-    return 2.0 * largest / min(float(special.lambertw(2.0 * alpha * largest).real), math.log(alpha * least))
+    # ln(alpha m), from how far epsilon is above its least value: just above it, alpha m is 1 in all digits.
+    logarithm = math.log1p((epsilon - least_epsilon(space)) * least / 3.0)
+    return 2.0 * largest / min(float(special.lambertw(2.0 * alpha * largest).real), logarithm)
 
 
-@mechanism("truncated-gumbel", kind="metric", sound=False)
+def _enough(least: float) -> str:
+    """Return a number above the least epsilon, as short as it can be read.
+
+    >>> _enough(127.69300001), _enough(8.5)
+    ('127.694', '8.50001')
+    """
+    return f"{Context(prec=6, rounding=ROUND_CEILING).create_decimal(Decimal(math.nextafter(least, math.inf))).normalize():f}"
+
+
+@mechanism("truncated-gumbel", kind=ClaimedMetricGuarantee.kind, sound=False)
 def truncated_gumbel(space: Space, *, epsilon: float) -> TruncatedGumbel:
     """Truncated Gumbel noise on the distances of a random number of neighbours, as published.
 
@@ -166,16 +213,20 @@ def truncated_gumbel(space: Space, *, epsilon: float) -> TruncatedGumbel:
     """
     require_epsilon(epsilon=epsilon)
     least = least_epsilon(space)
+    if math.isinf(least):
+        raise CertificationError(
+            "all words of this space have the same vector, so the published noise scale does not exist at any epsilon; use "
+            "mechanism 'tem' with tuning='calibrated' instead"
+        )
     if not epsilon > least:
         raise CertificationError(
-            f"at epsilon {epsilon:g} the published noise scale does not exist in this space; epsilon must be above "
-            f"{least:.6g}. Even then its claim is false: use mechanism 'tem' with tuning='calibrated' instead, which is "
+            f"at epsilon {epsilon:g} the published noise scale does not exist in this space; epsilon must be {_enough(least)} "
+            "or more. Even then its claim is false: use mechanism 'tem' with tuning='calibrated' instead, which is "
             "certified at every epsilon"
         )
-    guarantee = MetricGuarantee(
+    guarantee = ClaimedMetricGuarantee(
         mechanism="truncated-gumbel",
         epsilon=epsilon,
-        certified=math.inf,
         metric=space.metric,
         space=space.name,
         space_digest=space.digest,
@@ -183,7 +234,7 @@ def truncated_gumbel(space: Space, *, epsilon: float) -> TruncatedGumbel:
         neighbour_distance=space.statistics.median_neighbour_distance or None,
         sound=False,
         unsound_because=(
-            f"the published claim (epsilon {epsilon:g} times the distance) is false: whether a word can come out depends on "
+            "whether a word can come out depends on "
             "its rank among the neighbours of the input, so near inputs can have very unlike outputs; use 'tem' with "
             "tuning='calibrated'."
         ),

@@ -25,7 +25,7 @@ def _compile(name: str, space: Space, settings: Settings, transform: Transform) 
     )
     image = transform.apply(space)
     notes = [image.sentence] if image.sentence else []
-    return compile_vector(name, space, settings, NoiseField(image.locations, image.stretch), notes)
+    return compile_vector(name, space, settings, NoiseField(image.points, image.stretch, origin=image.origin), notes)
 
 
 @mechanism("laplace", kind="metric")

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sfumato.foundation.checks import gather, require_count, require_epsilon, require_one_of, require_share
-from sfumato.foundation.errors import ParameterError
+from sfumato.foundation.errors import CertificationError, ParameterError
 from sfumato.foundation.guarantee import MetricGuarantee
 from sfumato.foundation.randomness import RunKey, Source, UInt64Array
 from sfumato.mechanism import noise
@@ -68,26 +68,34 @@ class Settings:
 class NoiseField:
     """Where words lie when noise is added, and the shape of that noise."""
 
-    locations: FloatArray
-    """One row for each point of the space."""
+    points: FloatArray
+    """What noise is added to: one row for each point of the space."""
     stretch: Stretch
     """Of the map to coordinates in which the noise is spherical."""
     spread: FloatArray | None = None
     """Symmetric matrix that gives spherical noise its shape; None leaves it spherical."""
+    origin: FloatArray | float = 0.0
+    """Added to all noisy vectors alike, after the noise: far from it, numbers could not tell near points apart."""
+
+    @property
+    def locations(self) -> FloatArray:
+        """Where the points lie among the vectors that come out."""
+        return np.asarray(self.points + self.origin)
 
     @property
     def dimension(self) -> int:
         """Number of components of a noisy vector."""
-        return int(self.locations.shape[1])
+        return int(self.points.shape[1])
 
     def noisy(self, points: IndexArray, numbers: UInt64Array, rate: float) -> FloatArray:
-        """Return the locations of points with noise added, from dimension + 1 integers each."""
+        """Return the places of points with noise added, from dimension + 1 integers each."""
         added = noise.noise(numbers)
         if self.spread is not None:
             # Not a matrix product: its rounding would depend on how many vectors are multiplied together.
             added = np.einsum("ij,jk->ik", added, self.spread, optimize=False)
         added /= rate
-        added += self.locations[points]
+        added += self.points[points]
+        added += self.origin
         return added
 
 
@@ -104,7 +112,8 @@ class VectorMechanism:
     mapping: str
     t: float
     recall: float | None
-    """Share of public test draws for which approximate decoding finds the nearest word; None where it is exact."""
+    """Share of public test draws for which approximate decoding finds the nearest word, or the two nearest words where one
+    of two comes out; None where it is exact."""
     field: NoiseField
     targets: Targets
     decoder: Decoder
@@ -114,6 +123,7 @@ class VectorMechanism:
 
         A word that is not an input is replaced by a uniformly drawn input before the noise is added.
         """
+        require_ids(ids, self.space)
         noisy = np.empty((len(ids), self.field.dimension))
         for block, known, numbers in self._draws(ids, source):
             start = np.where(known, ids[block], self.inputs[noise.below(numbers[:, -2], len(self.inputs))])
@@ -190,8 +200,9 @@ def compile_vector(
     recall = None
     if settings.decoding == "approximate":
         decoder = ApproximateDecoder(targets.points, int(settings.probes))
-        recall = _recall(exact, decoder, field, space.points[inputs], rate)
-        notes = [*notes, _recall_note(recall)]
+        pairs = settings.mapping == "vickrey"
+        recall = _recall(exact, decoder, field, space.points[inputs], rate, targets.second if pairs else None)
+        notes = [*notes, _recall_note(recall, pairs)]
     guarantee = MetricGuarantee(
         mechanism=name,
         epsilon=max(float(settings.epsilon), certified),
@@ -212,6 +223,11 @@ def compile_vector(
 def _calibrate(settings: Settings, field: NoiseField) -> tuple[float, float]:
     """Return the rate of the noise and the epsilon it certifies in the distance of the space."""
     epsilon, constant = float(settings.epsilon), field.stretch.constant
+    if not (math.isfinite(constant) and constant >= 0):
+        raise CertificationError(
+            f"the map before the noise stretches distances by {constant!r}, which no map can; delete the folder of cached "
+            "figures (SFUMATO_CACHE_DIR, or ~/.cache/sfumato), and report this if it happens again"
+        )
     if settings.noise == "calibrated" and constant > 0:
         rate = epsilon / constant
         certified = epsilon
@@ -241,9 +257,10 @@ def _noise_notes(settings: Settings, field: NoiseField, rate: float, certified: 
     length = field.dimension / rate
     neighbour = field.stretch.neighbour
     if neighbour > 0:
+        measured = "" if field.spread is None else " (both in Mahalanobis distance)"
         note = (
             f"The noise has a mean length of {length:.4g}, {length / neighbour:.3g} times the median distance between "
-            "nearest neighbours where it is added"
+            f"nearest neighbours where it is added{measured}"
         )
         if length / neighbour > math.sqrt(field.dimension) / 2:
             note += ": it drowns the words, and most replacements have nothing to do with the original"
@@ -251,17 +268,32 @@ def _noise_notes(settings: Settings, field: NoiseField, rate: float, certified: 
     return notes
 
 
-def _recall(exact: Decoder, decoder: Decoder, field: NoiseField, points: IndexArray, rate: float) -> float:
-    """Measure how often approximate decoding is right, on public words and noise from a public seed."""
+def _recall(
+    exact: Decoder,
+    decoder: Decoder,
+    field: NoiseField,
+    points: IndexArray,
+    rate: float,
+    twins: IndexArray | None,
+) -> float:
+    """Measure how often approximate decoding is right, on public words and noise from a public seed.
+
+    With ``twins`` (the second word on every target, or -1) that is: how often it finds the same two words.
+    """
     chosen = points[np.linspace(0, len(points) - 1, _RECALL_DRAWS).astype(np.intp)]
     keys = noise.keys_of_draws(RunKey.from_seed(0).stream("recall", b""), _RECALL_DRAWS)
     noisy = field.noisy(chosen, noise.expand(keys, field.dimension + 1), rate)
-    right = exact.nearest(noisy, 1)[0] == decoder.nearest(noisy, 1)[0]
+    count = 1 if twins is None else 2
+    wanted, found = exact.nearest(noisy, count)[0], decoder.nearest(noisy, count)[0]
+    right = wanted[:, 0] == found[:, 0]
+    if twins is not None:
+        right &= (wanted[:, -1] == found[:, -1]) | (twins[wanted[:, 0]] >= 0)
     return float(right.mean())
 
 
-def _recall_note(recall: float) -> str:
+def _recall_note(recall: float, pairs: bool) -> str:
+    right = "were decoded to the two nearest words" if pairs else "came out as the nearest word"
     return (
-        f"Noisy vectors are decoded approximately: of {_RECALL_DRAWS} public test draws {recall:.1%} came out as the nearest "
-        "word. Decoding sees the noisy vector and public data only, so this costs usefulness, not privacy"
+        f"Noisy vectors are decoded approximately: of {_RECALL_DRAWS} public test draws {recall:.1%} {right}. Decoding sees "
+        "the noisy vector and public data only, so this costs usefulness, not privacy"
     )

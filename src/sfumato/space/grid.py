@@ -19,6 +19,8 @@ import numpy.typing as npt
 from sfumato.foundation.errors import SpaceError
 
 FloatArray = npt.NDArray[np.float64]
+LEAST_SIZE, GREATEST_SIZE = 1e-140, 1e140
+"""Between these, squared distances and their sums neither vanish nor overflow in float64."""
 _BITS = 25
 _ROWS_AT_ONCE = 4096
 
@@ -32,8 +34,8 @@ def on_grid(vectors: npt.NDArray[np.generic]) -> tuple[npt.NDArray[np.int32], fl
     """
     middle = sum(part.sum(axis=0) for _, part in _parts(vectors)) / len(vectors)
     reach = math.sqrt(max(_squared_length(part - middle) for _, part in _parts(vectors)))
-    if not math.isfinite(reach):
-        raise SpaceError("the vectors are too large for distances between them to be computed; scale them down")
+    if not LEAST_SIZE <= reach <= GREATEST_SIZE:
+        require_size(vectors)
     length = reach or float(np.abs(middle).max())  # of a single point, how far out it is
     step = math.ldexp(1.0, math.frexp(length)[1] - _BITS) if length else 1.0
     middle = np.rint(middle / step)
@@ -42,6 +44,31 @@ def on_grid(vectors: npt.NDArray[np.generic]) -> tuple[npt.NDArray[np.int32], fl
         # Divided by a power of two, which is exact; the middle only shifts the grid by whole steps.
         whole[rows] = np.rint(part / step) - middle
     return whole, step, middle
+
+
+def require_size(vectors: npt.NDArray[np.generic], scale: float = 1.0) -> None:
+    """Raise where vectors, or vectors times a scale, are of a size at which squared distances are lost.
+
+    >>> require_size(np.array([[0.0], [1e-170]]))
+    Traceback (most recent call last):
+        ...
+    sfumato.foundation.errors.SpaceError: the vectors are too near each other for distances between them to be computed: \
+they lie within 1e-170; scale them up (sizes from 1e-140 to 1e+140 are possible)
+    """
+    least, greatest = vectors.min(axis=0).astype(np.float64), vectors.max(axis=0).astype(np.float64)
+    largest = float(np.maximum(np.abs(least), np.abs(greatest)).max())
+    width = float((greatest - least).max())
+    possible = f"(sizes from {LEAST_SIZE:g} to {GREATEST_SIZE:g} are possible)"
+    for factor, how in ((1.0, "scale them"), (scale, "choose a scale that brings them")):
+        if not largest * factor <= GREATEST_SIZE:
+            raise SpaceError(
+                f"the vectors are too large for distances between them to be computed; {how} down {possible}"
+            )
+        if (width and not width * factor >= LEAST_SIZE) or (largest and not largest * factor >= LEAST_SIZE):
+            raise SpaceError(
+                "the vectors are too near each other for distances between them to be computed: they lie within "
+                f"{width * factor:.4g}; {how} up {possible}"
+            )
 
 
 def _parts(vectors: npt.NDArray[np.generic]) -> Iterator[tuple[slice, FloatArray]]:

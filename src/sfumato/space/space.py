@@ -65,6 +65,7 @@ class Space:
             return cls(words, array, label, name, scale, metric, whole)
         if metric not in METRICS:
             raise ParameterError(f"metric must be one of {', '.join(METRICS)} or a function of two arrays of vectors")
+        grid.require_size(array, scale)
         space = cls(words, array, metric, name, scale)
         if metric == "angle":
             _ = space.geometry  # a zero vector has no direction: say so now
@@ -207,10 +208,25 @@ class Space:
 
     @property
     def locations(self) -> FloatArray:
-        """The real vectors of the distinct points, as the straight-line distances are computed from them."""
+        """The real vectors of the distinct points.
+
+        Where they lie far from the origin their last digits are lost: what depends on differences must start from
+        :attr:`centred`.
+        """
         first = np.unique(self.points, return_index=True)[1]
         whole, step, middle = self._rounded
         return np.asarray((whole[first].astype(np.float64) + middle) * (step * self.scale))
+
+    @property
+    def centred(self) -> FloatArray:
+        """The distinct points less :attr:`middle`: straight-line distances are computed from these."""
+        return np.asarray(self.distinct[0].astype(np.float64) * (self.scale * self.step))
+
+    @property
+    def middle(self) -> FloatArray:
+        """What was taken away from every vector before distances are computed, which it does not change."""
+        step, middle = self._rounded[1:]
+        return np.asarray(np.zeros(self.dimension) + middle * (step * self.scale))
 
     @cached_property
     def statistics(self) -> SpaceStatistics:
@@ -221,11 +237,9 @@ class Space:
         """Return :attr:`statistics`, telling ``tick`` about rows done where they must be computed."""
         name = f"statistics-{self.digest}.json"
         known = None if self.metric_function else _shipped_statistics(name) or cache.read_json(name)
-        if known is not None:
-            try:
-                return SpaceStatistics(**known)
-            except TypeError:
-                pass  # written by another version: compute again
+        read = known and SpaceStatistics.from_json(known, len(self))
+        if read:
+            return read
         statistics = compute_statistics(self.geometry, tick=tick)
         if not self.metric_function:
             cache.write_json(name, statistics.to_json())

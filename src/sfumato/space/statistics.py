@@ -9,14 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 
+from sfumato.foundation.checks import require_non_negative
+from sfumato.foundation.errors import ParameterError
 from sfumato.space.closest import least_apart
 from sfumato.space.metric import (
     Euclidean,
     FloatArray,
     Geometry,
+    IndexArray,
     IntegerEuclidean,
     in_threads,
     row_blocks,
@@ -32,6 +36,11 @@ BOUNDED_FROM = 500_000
 """Points beyond which pairs are no longer all looked at: it would take hours."""
 _SAMPLED_POINTS = 256
 _DENSITY_POINTS = 2048
+_WORTH_A_PRODUCT = 1.0 / 64
+"""Share of a block from which on it is computed whole in float64: pairs picked one by one cost so much more."""
+_PAIRS_AT_ONCE = 4096
+_ROUNDING = 1e-3
+"""More than what rounding can put between figures that were not computed in the same precision."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +60,35 @@ class SpaceStatistics:
     def to_json(self) -> dict[str, float]:
         """Return plain data."""
         return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any], words: int) -> SpaceStatistics | None:
+        """Read back figures of a space of so many words; None where they cannot be the figures of any.
+
+        >>> good = SpaceStatistics(3, 2.0, 0.5, 0.75, 1.0).to_json()
+        >>> SpaceStatistics.from_json(good, 3).diameter, SpaceStatistics.from_json({**good, "diameter": 0.1}, 3)
+        (2.0, None)
+        """
+        try:
+            read = cls(**data)
+        except TypeError:  # written by another version
+            return None
+        return read if read._possible(words) else None
+
+    def _possible(self, words: int) -> bool:
+        names = ("diameter", "least_distance", "median_neighbour_distance", "density")
+        figures = {name: getattr(self, name) for name in names}
+        if type(self.points) is not int or type(self.exact) is not bool or not 1 <= self.points <= words:
+            return False
+        try:
+            require_non_negative(**figures)
+        except ParameterError:
+            return False
+        if self.points == 1:
+            return not any(figures.values())
+        ordered = self.median_neighbour_distance >= self.least_distance * (1 - _ROUNDING)
+        within = self.median_neighbour_distance <= self.diameter * (1 + _ROUNDING)
+        return ordered and within and self.diameter >= self.least_distance > 0 and self.density <= self.points - 1
 
 
 def nearest_distances(
@@ -134,6 +172,9 @@ def _bounds(geometry: Euclidean | IntegerEuclidean, threads: int | None) -> Spac
     return SpaceStatistics(count, diameter, least, median, near / len(chosen), exact=False)
 
 
+_Found = tuple[SingleArray, float, float]
+
+
 class _Screened:
     """Statistics of a large space by single-precision products and float64 for the extreme pairs."""
 
@@ -163,34 +204,70 @@ class _Screened:
         rows, columns = strip
         nearest = np.full(len(self._ball), np.inf, dtype=np.float32)
         least, largest = np.inf, 0.0
+        in_single = True
         for tile in columns:
-            squared = self._left[rows] @ self._right[tile].T
-            if squared.max() >= largest / self._ball.reach**2 - self._error:
-                top = squared >= squared.max() - 2 * self._error
-                largest = max(largest, float(self._exact(rows, tile, top).max()))
-            if tile == rows:
-                np.fill_diagonal(squared, np.inf)
-            by_row = squared.min(axis=1)
-            if np.isfinite(by_row.min()) and by_row.min() <= least / self._ball.reach**2 + self._error:
-                bottom = squared <= by_row.min() + 2 * self._error
-                least = min(least, float(self._exact(rows, tile, bottom).min()))
-            nearest[rows] = np.minimum(nearest[rows], by_row)
+            found = self._in_single(rows, tile, least, largest) if in_single else None
+            if found is None:
+                in_single = False  # what one tile cannot tell apart, the next of the strip cannot either
+                found = self._in_double(rows, tile)
+            squared, low, high = found
+            least, largest = min(least, low), max(largest, high)
+            nearest[rows] = np.minimum(nearest[rows], squared.min(axis=1))
             nearest[tile] = np.minimum(nearest[tile], squared.min(axis=0))
         if tick:
             tick(rows.stop - rows.start)
         return nearest, least, largest
 
-    def _exact(self, rows: slice, columns: slice, cells: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> FloatArray:
-        row, column = np.nonzero(cells)
-        return self._geometry.between(rows.start + row, columns.start + column)
+    def _in_single(self, rows: slice, tile: slice, least: float, largest: float) -> _Found | None:
+        """Return squared distances in single precision, and the exact least and greatest where they may be new extremes.
+
+        None where too many pairs may be extreme: where a few points lie far out, single precision, whose error is a share
+        of their distance, does not tell the others apart.
+        """
+        squared = self._left[rows] @ self._right[tile].T
+        unit, error = self._ball.reach**2, self._error
+        most = max(_PAIRS_AT_ONCE, int(_WORTH_A_PRODUCT * squared.size))
+        greatest = float(squared.max())
+        if greatest >= largest / unit - error:
+            top = np.flatnonzero(squared >= max(greatest - 2 * error, largest / unit - error))
+            if len(top) > most:
+                return None
+            largest = float(self._exact(rows, tile, top).max())
+        if tile == rows:
+            np.fill_diagonal(squared, np.inf)
+        lowest = float(squared.min())
+        if np.isfinite(lowest) and lowest <= least / unit + error:
+            bottom = np.flatnonzero(squared <= min(lowest + 2 * error, least / unit + error))
+            if len(bottom) > most:
+                return None
+            least = float(self._exact(rows, tile, bottom).min())
+        return squared, least, largest
+
+    def _in_double(self, rows: slice, tile: slice) -> _Found:
+        """Return the same for a whole block from its exact squared distances."""
+        squared = np.asarray(self._geometry.squared(rows, tile), dtype=np.float64)
+        largest = float(squared.max())
+        if tile == rows:
+            np.fill_diagonal(squared, np.inf)
+        return (squared / self._ball.reach**2).astype(np.float32), float(squared.min()), largest
+
+    def _exact(self, rows: slice, columns: slice, cells: IndexArray) -> FloatArray:
+        row, column = np.divmod(cells, columns.stop - columns.start)
+        parts = [slice(start, start + _PAIRS_AT_ONCE) for start in range(0, len(cells), _PAIRS_AT_ONCE)]
+        between = self._geometry.between
+        return np.concatenate([between(rows.start + row[part], columns.start + column[part]) for part in parts])
 
     def _density(self, median: float, threads: int | None) -> float:
         count = len(self._ball)
         chosen = np.unique(np.linspace(0, count - 1, _DENSITY_POINTS).astype(np.intp))
-        limit = np.float32(4.0 * median**2 / self._unit)
+        limit = 4.0 * median**2 / self._unit
 
         def work(part: slice) -> int:
-            return int(np.count_nonzero(self._left[chosen[part]] @ self._right.T <= limit))
+            if limit < self._error:  # what far points leave of single precision does not tell these apart
+                return int(
+                    np.count_nonzero(self._geometry.squared(chosen[part], slice(None)) <= limit * self._ball.reach**2)
+                )
+            return int(np.count_nonzero(self._left[chosen[part]] @ self._right.T <= np.float32(limit)))
 
         within = sum(in_threads(work, row_blocks(len(chosen), count), threads))
         return (within - len(chosen)) / len(chosen)

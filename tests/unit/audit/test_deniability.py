@@ -38,6 +38,8 @@ def test_figures_of_a_word(word, unchanged, spread, distance):
     assert drawn.unchanged == pytest.approx(unchanged, abs=0.018)
     assert drawn.distance == pytest.approx(distance, abs=0.06)
     assert drawn.spread == spread
+    assert (exact.draws, drawn.draws) == (None, 20_000)
+    assert (exact.spread_is_lower_bound, drawn.spread_is_lower_bound) == (False, True)
 
 
 def test_means_over_words_are_repeatable():
@@ -56,3 +58,21 @@ def test_comparing_sets_texts_and_figures_side_by_side():
     assert one.certified <= 50
     assert set(other.to_json()) >= {"name", "text", "certified", "unchanged", "spread", "distance", "sound"}
     assert compare("a", [("example", MECHANISM)])[0].certified is None
+
+
+def test_a_spread_from_draws_is_said_to_be_a_lower_bound():
+    """Of 500 words that share the probability, 60 draws can show 60."""
+    space = Space.from_arrays([f"w{i}" for i in range(500)], np.random.default_rng(0).normal(size=(500, 5)))
+    wide = sfumato.compile("laplace", space, epsilon=1e-3)
+    figures = deniability(wide, words=2, draws=60)
+    assert figures.spread <= 60
+    data = figures.to_json()
+    assert data["spread_is_lower_bound"]
+    assert data["draws"] == 60
+    assert not deniability(sfumato.compile("tem", space, epsilon=1.0), words=2).to_json()["spread_is_lower_bound"]
+
+
+def test_what_is_not_certified_is_not_a_number():
+    space = Space.from_arrays(list("abcd"), [[0.0], [1.0], [2.0], [4.0]])
+    (one,) = compare("a", [("gumbel", sfumato.compile("truncated-gumbel", space, epsilon=50.0))])
+    assert one.certified is None

@@ -136,6 +136,20 @@ class TestApproximate:
         assert (places[:, 0] != places[:, 1]).all()
         assert (distances[:, 0] <= distances[:, 1]).all()
 
+    @pytest.mark.parametrize("size", [2, 3, 5, 12, 13, 20, 40, 300])
+    def test_two_places_differ_and_the_first_points_are_no_worse_found(self, size):
+        """One list holds fewer points than are asked for: what fills up comes in addition to what was found."""
+        rng = np.random.default_rng(size)
+        points, vectors = rng.normal(size=(size, 3)), rng.normal(size=(2000, 3)) * 2
+        decoder = ApproximateDecoder(points, probes=1)
+        places, distances = decoder.nearest(vectors, 2)
+        assert (places[:, 0] != places[:, 1]).all()
+        assert (distances[:, 0] <= distances[:, 1]).all()
+        if size <= 12:
+            assert np.array_equal(places, ExactDecoder(points).nearest(vectors, 2)[0])
+        alone = [decoder.nearest(vectors[row : row + 1], 2)[0] for row in range(200)]
+        assert np.array_equal(np.vstack(alone), places[:200])
+
     def test_recall_grows_with_the_probes(self):
         rng = np.random.default_rng(1)
         points, vectors = rng.normal(size=(4000, 30)), rng.normal(size=(1000, 30)) * 2

@@ -1,9 +1,14 @@
+import json
+import math
+import re
+
 import numpy as np
 import pytest
 from scipy import stats
 
 import sfumato
 from sfumato.foundation.errors import CertificationError
+from sfumato.foundation.guarantee import guarantee_from_json
 from sfumato.foundation.randomness import RunKey
 from sfumato.mechanism.gumbel import candidate_chances, least_epsilon, truncated_gumbel
 from sfumato.space import Space
@@ -76,15 +81,63 @@ def test_below_the_least_epsilon_the_error_names_it_and_what_to_use():
     for epsilon in (0.5, least):
         with pytest.raises(CertificationError) as caught:
             truncated_gumbel(space, epsilon=epsilon)
-        assert f"{least:.6g}" in str(caught.value)
         assert "tem" in str(caught.value)
         assert "calibrated" in str(caught.value)
     truncated_gumbel(space, epsilon=least * (1 + 1e-9))
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_the_epsilon_that_the_error_names_is_enough(seed):
+    space = space_of(3, seed, dimension=1)
+    least = least_epsilon(space)
+    with pytest.raises(CertificationError) as caught:
+        truncated_gumbel(space, epsilon=least)
+    told = float(re.search(r"epsilon must be (\S+) or more", str(caught.value))[1])
+    assert least < told <= least * (1 + 2e-5)
+    assert truncated_gumbel(space, epsilon=told).scale > 0
+
+
+@pytest.mark.parametrize("steps", [1, 2, 1000])
+@pytest.mark.parametrize("seed", range(5))
+def test_just_above_the_least_epsilon_the_noise_is_nearly_uniform(seed, steps):
+    """The scale is without bound there, and truncated Gumbel noise of such a scale is uniform between its bounds."""
+    space = space_of(6, seed)
+    least = least_epsilon(space)
+    mechanism = truncated_gumbel(space, epsilon=least + steps * np.spacing(least))
+    diameter = space.statistics.diameter
+    assert mechanism.scale > 1e6 * diameter
+    rng = np.random.default_rng(seed)
+    order = np.argsort(space.distances(np.array([2]))[0], kind="stable")
+    candidates = np.minimum(rng.choice(np.arange(1, 7), 200_000, p=candidate_chances(6)), 6)
+    sums = space.distances(np.array([2]))[0][order] + rng.uniform(-diameter, diameter, (200_000, 6))
+    sums[np.arange(6) >= candidates[:, None]] = np.inf
+    counts = np.bincount(order[sums.argmin(axis=1)], minlength=6)
+    row = mechanism.row("w2")
+    assert row.probabilities.sum() == pytest.approx(1.0)
+    assert stats.chisquare(counts[row.cells], row.probabilities * 200_000).pvalue > CONFIDENCE
+
+
 def test_a_space_with_a_single_point_is_refused():
-    with pytest.raises(CertificationError, match="above inf"):
+    with pytest.raises(CertificationError, match="the same vector") as caught:
         truncated_gumbel(Space.from_arrays(["a", "b"], [[1.0], [1.0]]), epsilon=10.0)
+    assert "inf" not in str(caught.value)
+
+
+def test_its_guarantee_says_that_nothing_is_certified():
+    space = space_of(20)
+    guarantee = truncated_gumbel(space, epsilon=2 * least_epsilon(space)).guarantee
+    for each in (guarantee, guarantee.repeated(3), guarantee + guarantee):
+        statement = each.statement()
+        assert statement.startswith("Nothing is certified.")
+        assert f"exp({each.epsilon:.6g} x d)" in statement
+        assert "UNSOUND" in statement
+        assert "inf" not in statement
+        assert math.isinf(each.certified)
+        assert each.neighbour_loss is None
+        written = json.dumps(each.to_json(), allow_nan=False)
+        assert json.loads(written)["certified"] is None
+        assert guarantee_from_json(json.loads(written)) == each
+    assert guarantee.repeated(3).epsilon == pytest.approx(3 * guarantee.epsilon)
 
 
 def test_candidate_chances_are_a_truncated_poisson_distribution():

@@ -8,12 +8,13 @@ import pytest
 from scipy import special, stats
 
 import sfumato
-from sfumato.foundation.errors import ParameterError
+from sfumato.foundation.errors import CertificationError, ParameterError
 from sfumato.foundation.randomness import RunKey
 from sfumato.mechanism.base import UNKNOWN
 from sfumato.mechanism.laplace import laplace, vickrey
+from sfumato.mechanism.stretch import Stretch
 from sfumato.mechanism.transforms import TRANSFORMS
-from sfumato.mechanism.vector import first_probability
+from sfumato.mechanism.vector import NoiseField, Settings, compile_vector, first_probability
 from sfumato.space import Space
 
 CONFIDENCE = 1e-6
@@ -217,6 +218,37 @@ def test_without_mapping_there_are_vectors_only(space):
         mechanism.sample(ids, key())
 
 
+@pytest.mark.parametrize(
+    "bad", [np.array([100]), np.array([-2]), np.array([0.5]), np.array([[1]]), np.array([True]), [0]]
+)
+def test_ids_that_are_no_positions_are_refused(space, bad):
+    mechanism = laplace(space, epsilon=2.0)
+    for give in (mechanism.vectors, mechanism.sample):
+        with pytest.raises(ParameterError, match="ids"):
+            give(bad, key())
+
+
+@pytest.mark.parametrize("constant", [math.nan, math.inf, -1.0])
+def test_a_constant_that_no_map_has_is_not_certified(space, constant):
+    settings = Settings(2.0, "calibrated", "nearest", 0.5, "exact", 32, None, None)
+    field = NoiseField(space.centred, Stretch(constant, 1.0))
+    with pytest.raises(CertificationError, match="stretches distances by"):
+        compile_vector("laplace", space, settings, field, [])
+
+
+def test_vectors_lie_about_their_words_far_from_the_origin():
+    """What is taken away before the noise is there again in what comes out."""
+    vectors = np.random.default_rng(3).normal(size=(20, 3)) + np.array([1e6, -2e6, 0.0])
+    far = Space.from_arrays(words(20), vectors)
+    for transform in ("none", "jl", "clip", "unit-ball"):
+        mechanism = laplace(far, epsilon=2e4, transform=transform, low=-1e7, high=1e7, jl_beta=3.0, jl_dimension=2)
+        drawn = mechanism.vectors(np.arange(20), key())
+        assert np.abs(drawn - mechanism.field.locations[far.points]).max() < 0.01
+        if transform in ("none", "clip"):
+            assert np.abs(drawn - vectors).max() < 0.01
+    assert np.array_equal(laplace(far, epsilon=2e4).sample(np.arange(20), key()), np.arange(20))
+
+
 def test_every_position_has_its_own_noise(space):
     added = spherical(laplace(space, epsilon=2.0), np.zeros(3000, dtype=int), key())
     assert len(np.unique(added, axis=0)) == 3000
@@ -309,6 +341,41 @@ def test_approximate_decoding_states_its_recall(space):
     # Both are estimates of one share, from 500 and 3,000 draws.
     assert abs(agree - few.recall) < 5 * math.sqrt(0.25 / 500 + 0.25 / 3000)
     assert np.array_equal(many.sample(ids, key()), exact.sample(ids, key()))
+
+
+def test_approximate_decoding_of_two_words_states_how_often_both_are_right():
+    pytest.importorskip("faiss", reason="the extra 'ann' is not installed")
+    big = Space.from_arrays(words(1000), np.random.default_rng(1).normal(size=(1000, 10)))
+    nearest, vickrey_ = (
+        laplace(big, epsilon=10.0, decoding="approximate", probes=2, mapping=m) for m in ("nearest", "vickrey")
+    )
+    assert vickrey_.recall < nearest.recall - 0.05  # the second is missed where the first is found
+    assert f"{vickrey_.recall:.1%} were decoded to the two nearest words" in vickrey_.guarantee.statement()
+    ids = np.tile(np.arange(1000), 3)
+    vectors = vickrey_.vectors(ids, key())
+    order = np.argsort(np.linalg.norm(vectors[:, None] - big.vectors[None], axis=2), axis=1)[:, :2]
+    found = vickrey_.decoder.nearest(vectors, 2)[0]
+    agree = np.mean((vickrey_.targets.first[found] == order).all(axis=1))
+    # Both are estimates of one share, from 500 and 3,000 draws.
+    assert abs(agree - vickrey_.recall) < 5 * math.sqrt(0.25 / 500 + 0.25 / 3000)
+
+
+def test_twins_need_no_second_place():
+    """Words on one point are the two nearest: approximate decoding is right where it finds that point."""
+    pytest.importorskip("faiss", reason="the extra 'ann' is not installed")
+    vectors = np.random.default_rng(1).normal(size=(500, 10))
+    pairs = Space.from_arrays(words(1000), np.vstack([vectors, vectors]))
+    options = {"epsilon": 10.0, "decoding": "approximate", "probes": 1}
+    assert vickrey(pairs, **options).recall == laplace(pairs, **options).recall
+
+
+@pytest.mark.parametrize("t", [0.5, 1.0])
+def test_of_two_words_approximate_decoding_finds_both(t):
+    pytest.importorskip("faiss", reason="the extra 'ann' is not installed")
+    two = Space.from_arrays(["one", "two"], [[0.0, 0.0], [1.0, 0.0]])
+    ids = np.tile([0, 1], 500)
+    approximate = vickrey(two, epsilon=50.0, t=t, decoding="approximate", probes=1)
+    assert np.array_equal(approximate.sample(ids, key()), vickrey(two, epsilon=50.0, t=t).sample(ids, key()))
 
 
 def test_the_quantile_of_the_noise_length(line):

@@ -1,3 +1,5 @@
+import json
+import math
 import os
 import pickle
 import subprocess
@@ -13,7 +15,7 @@ import sfumato
 from sfumato.foundation.errors import CompositionError, ParameterError, SfumatoError, SpaceError
 from sfumato.space import Space, own_metric
 from sfumato.space.metric import available_threads
-from sfumato.space.statistics import compute_statistics, nearest_distances
+from sfumato.space.statistics import _Screened, compute_statistics, nearest_distances
 
 
 def words(count):
@@ -55,6 +57,51 @@ def test_a_block_of_distances_is_the_same_to_the_last_bit_however_it_is_cut(metr
 def test_vectors_beyond_the_range_of_numbers_are_refused():
     with pytest.raises(SpaceError, match="too large"):
         _ = Space.from_arrays(["a", "b"], [[1e200], [-1e200]]).geometry
+
+
+@pytest.mark.parametrize(
+    ("vectors", "scale", "message"),
+    [
+        ([[1e145], [0.0]], 1.0, "too large.*scale them down"),
+        ([[1e130], [0.0]], 1e20, "too large.*choose a scale"),
+        (np.array([[50], [-50]], dtype=np.int8), 1e160, "too large.*choose a scale"),
+        ([[1e-160], [0.0]], 1.0, "too near.*scale them up"),
+        ([[1e-160], [0.0]], 1e160, "too near.*scale them up"),
+        ([[1e-160]], 1.0, "too near.*scale them up"),
+        ([[1e-130], [0.0]], 1e-20, "too near.*choose a scale"),
+        (np.array([[50], [-50]], dtype=np.int8), 1e-170, "too near.*choose a scale"),
+    ],
+)
+@pytest.mark.parametrize("metric", ["euclidean", "angle"])
+def test_sizes_at_which_squares_are_lost_are_refused(vectors, scale, message, metric):
+    with pytest.raises(SpaceError, match=message):
+        Space.from_arrays(words(len(vectors)), vectors, scale=scale, metric=metric)
+
+
+def test_a_part_of_a_space_is_refused_where_its_points_are_too_near():
+    part = Space.from_arrays(words(3), [[0.0], [1e-160], [1.0]]).head(2)
+    with pytest.raises(SpaceError, match="too near"):
+        _ = part.geometry
+
+
+@pytest.mark.parametrize("size", [1e-139, 1e139])
+def test_distances_are_right_at_the_ends_of_the_sizes(size):
+    vectors = np.random.default_rng(0).normal(size=(20, 3))
+    vectors /= np.abs(vectors).max()
+    far = Space.from_arrays(words(20), vectors * size)
+    expected = Space.from_arrays(words(20), vectors).distances(np.arange(20)) * size
+    assert far.distances(np.arange(20)) == pytest.approx(expected, rel=1e-6)
+    assert far.statistics.diameter == pytest.approx(expected.max(), rel=1e-6)
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.1, 3.0])
+@pytest.mark.parametrize("offset", [0.0, 1e3, 1e14])
+def test_distances_are_those_of_the_centred_points(scale, offset):
+    vectors = np.random.default_rng(0).normal(size=(30, 4)) * 3 + offset
+    space = Space.from_arrays(words(30), vectors, scale=scale)
+    distances = space.distances(np.arange(30))
+    assert slow_distances(space.centred[space.points]) == pytest.approx(distances, rel=1e-7)
+    assert np.abs(space.centred + space.middle - space.locations).max() <= 4 * np.spacing(offset * scale + 10)
 
 
 @given(INT8)
@@ -254,6 +301,55 @@ def test_statistics_come_from_the_cache_and_a_damaged_cache_is_ignored(tmp_path,
     for damage in (b"", b"{", b'{"points": 3}', b"[]"):
         cached.write_bytes(damage)
         assert make().statistics == fresh
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"diameter": math.nan}, {"diameter": math.inf}, {"diameter": 0.5}, {"diameter": True}, {"diameter": "19"},
+        {"least_distance": 0}, {"least_distance": -1.0}, {"least_distance": 20.0}, {"least_distance": None},
+        {"median_neighbour_distance": math.nan}, {"median_neighbour_distance": 0.5},
+        {"median_neighbour_distance": 20.0}, {"density": math.nan}, {"density": -1.0}, {"density": 20.0},
+        {"points": 0}, {"points": 21}, {"points": 19.5}, {"points": True}, {"points": 1}, {"exact": 1},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_figures_that_no_space_has_are_computed_again(tmp_path, monkeypatch, damage):
+    monkeypatch.setenv("SFUMATO_CACHE_DIR", str(tmp_path))
+    make = lambda: Space.from_arrays(words(20), np.arange(20.0)[:, None])  # noqa: E731
+    fresh = make().statistics
+    (cached,) = tmp_path.iterdir()
+    cached.write_text(json.dumps({**fresh.to_json(), **damage}))
+    assert make().statistics == fresh
+    assert json.loads(cached.read_text()) == fresh.to_json()
+
+
+def test_one_point_has_figures_that_are_read_back(tmp_path, monkeypatch):
+    monkeypatch.setenv("SFUMATO_CACHE_DIR", str(tmp_path))
+    make = lambda: Space.from_arrays(words(2), [[1.0], [1.0]])  # noqa: E731
+    fresh = make().statistics
+    monkeypatch.setattr("sfumato.space.space.compute_statistics", None)
+    assert make().statistics == fresh
+
+
+@pytest.mark.parametrize("far", [1.0, 30.0, 3000.0])
+@pytest.mark.parametrize("outliers", [1, 20])
+def test_points_far_out_cost_few_pairs_and_no_figure(monkeypatch, far, outliers):
+    """The error of single precision is a share of the farthest point's distance; beyond it nothing is told apart."""
+    vectors = np.random.default_rng(0).normal(size=(2000, 30))
+    vectors[:outliers] *= far
+    geometry = Space.from_arrays(words(2000), vectors).geometry
+    nearest, diameter = nearest_distances(geometry)
+    picked = []
+    between = type(geometry).between
+    monkeypatch.setattr(
+        type(geometry), "between", lambda self, one, two: (picked.append(len(one)), between(self, one, two))[1]
+    )
+    found = _Screened(geometry).statistics(1, None)
+    assert (found.diameter, found.least_distance) == (diameter, nearest.min())
+    assert found.median_neighbour_distance == pytest.approx(np.median(nearest), rel=1e-4)
+    assert sum(picked) < 2000 * 2000 / 50
+    assert max(picked) <= 4096
 
 
 def test_an_unwritable_cache_is_silently_not_used(monkeypatch):
