@@ -86,8 +86,8 @@ def test_no_draw_of_an_identifier_protects_more_than_the_placeholders_do(policy,
     assert planned in drawn
 
 
-def test_a_random_address_that_looks_like_a_url_takes_in_what_stands_behind_and_protects_no_more():
-    """One in 17,576 random addresses of this form begins with www. and is one token with what comes behind the comma."""
+def test_a_random_address_does_not_take_in_what_stands_behind():
+    """One in 17,576 of this form would begin with www. and be one token with what comes behind the comma."""
     replacer = IdentifierReplacer(["email"], form="preserved")
 
     class Chosen:
@@ -100,10 +100,10 @@ def test_a_random_address_that_looks_like_a_url_takes_in_what_stands_behind_and_
             raise AssertionError
 
     text = "abc.d@work.example,cold"
-    for policy, planned, found in ((everything(), [False, True], [True]), (identifiers(), [False, False], [False])):
-        merged = decide(policy, replacer, [text], lambda place: Chosen())[0]
-        assert re.match(r"www\.w@example\.\w{3},cold", merged.document.text)
-        assert merged.protected.tolist() == found
+    for policy, planned in ((everything(), [False, True]), (identifiers(), [False, False])):
+        nearly = decide(policy, replacer, [text], lambda number: Chosen())[0]
+        assert nearly.document.tokens[0].startswith("xww.w@example.")
+        assert nearly.protected.tolist() == planned
         assert decide(policy, replacer, [text])[0].protected.tolist() == planned
 
 

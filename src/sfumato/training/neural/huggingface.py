@@ -4,8 +4,8 @@ A model is given by the name of a repository (where one is reachable), by a fold
 configuration.  Nothing is downloaded unless a name is given.
 
 >>> model = CausalModel.small(words=50, width=16, layers=1)
->>> round(model.figure(*model.measures(Batch(torch.tensor([[5, 6, 7, -1]]), pad=-1))), -1)
-50.0
+>>> 30 < model.figure(*model.measures(Batch(torch.tensor([[5, 6, 7, -1]]), pad=-1))) < 80  # about 50: it has learnt nothing
+True
 """
 
 from __future__ import annotations
