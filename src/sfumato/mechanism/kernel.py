@@ -43,7 +43,7 @@ from sfumato.space.screen import straight
 from sfumato.space.statistics import SCREENED_FROM
 
 Tick = Callable[[int], None]
-_ULP = 2.0**-52
+ULP = 2.0**-52
 LEAST_SUM = 1e-280
 """A row's sum is at least that: cells that are not rounded up to the least weight are then far above the subnormal
 numbers, for which no relative error is known."""
@@ -241,7 +241,7 @@ def loss_allowance(ground: Ground, rate: float) -> float:
     """
     statistics = ground.space.statistics
     distance_error = max(ground.geometry.error(statistics.least_distance), ground.geometry.error(statistics.diameter))
-    floating = 3 * rate * distance_error + 2 * _ULP * (len(ground.outputs) + 16 * (1 + rate * ground.reach))
+    floating = 3 * rate * distance_error + 2 * ULP * (len(ground.outputs) + 16 * (1 + rate * ground.reach))
     return rounding_loss(len(ground.outputs)) + floating
 
 
@@ -275,8 +275,10 @@ def certify(
 
 def steepest_fill(ground: Ground, fill: FloatArray, threads: int | None, tick: Tick | None = None) -> Steepest:
     """Return where the logarithm of a fill changes most for the distance, with what rounding can add."""
+    if not (np.isfinite(fill).all() and (fill > 0).all()):
+        raise CertificationError("a fill must be a positive number for every input; compile the mechanism again")
     logs = np.log(fill)
-    return steepest_pair(ground, logs, 4 * _ULP * (1 + float(np.abs(logs).max())), threads, tick)
+    return steepest_pair(ground, logs, 4 * ULP * (1 + float(np.abs(logs).max())), threads, tick)
 
 
 def steepest_pair(

@@ -2,7 +2,7 @@
 
 Theorem (Yue et al. 2021, restated).  Let S be the protected words, the only outputs.  A word of S is always replaced by a draw
 from P, a word outside S with probability p, and otherwise kept.  If P is epsilon d-private over all words, then for y in S the
-log-ratio of two words is at most epsilon d(x, x'), with ln(1/p) more where x' alone is outside S; a word outside S that comes
+log-ratio of two words is at most epsilon d(x, x'), with ln(1/p) more where one of them is outside S; a word outside S that comes
 out has been kept, which reveals it.  The certificate of P is computed over all pairs, protected or not.
 Measured by ``tests/contracts`` and by :func:`sfumato.verify`.
 """

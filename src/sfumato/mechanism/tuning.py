@@ -8,13 +8,14 @@
   row spread evenly (see :mod:`sfumato.mechanism.filled`).
 * ``floored``: the non-negative weights closest to the tight ones (see :func:`_balanced_weights`), and the greatest rate whose
   certificate is at most epsilon.
-* ``best``: tight where it exists, else filled where it certifies, else calibrated.
+* ``best``: tight where it uses up epsilon, else the one of these that keeps most words.
 
 Every result is certified on the integers; none is trusted because of how it was found.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -25,6 +26,7 @@ from sfumato.foundation.errors import CertificationError
 from sfumato.mechanism.filled import greatest_share, packed_weights
 from sfumato.mechanism.kernel import (
     LEAST_SUM,
+    ULP,
     Certificate,
     Ground,
     Tick,
@@ -121,7 +123,9 @@ def _rate_of_theorem(ground: Ground, epsilon: float) -> float:
     the allowance over the least distance.  The rate makes room for the latter.
     """
     least = min(ground.space.statistics.least_distance, ground.gamma)
-    rate = (epsilon - loss_allowance(ground, epsilon) / least) / 2 * (1 - 1e-12)
+    # The sums are computed too, with an error of their own, before they are certified with the allowance.
+    of_sums = 4 * ULP * (len(ground.outputs) + 16 * (1 + epsilon * ground.reach))
+    rate = (epsilon - (loss_allowance(ground, epsilon) + of_sums) / least) / 2 * (1 - 2e-12)
     if rate <= 0:
         raise _too_close(ground, epsilon, "use a larger epsilon, or fewer words (--space-words)")
     return rate
@@ -264,7 +268,8 @@ def _margin(ground: Ground, epsilon: float) -> float:
     """Return how far below epsilon the rate must be so that rounding fits in."""
     if len(ground.input_points) == 1:
         return 0.0
-    return 2.0 * loss_allowance(ground, epsilon) / min(ground.space.statistics.least_distance, ground.gamma)
+    least = min(ground.space.statistics.least_distance, ground.gamma)
+    return 2.0 * loss_allowance(ground, epsilon) / least + 2e-12 * epsilon
 
 
 def _tight(ground: Ground, epsilon: float, effort: Effort) -> Tuned:
@@ -353,14 +358,22 @@ def _filled(ground: Ground, epsilon: float, effort: Effort) -> Tuned:
 
 def _best(ground: Ground, epsilon: float, effort: Effort) -> Tuned:
     """Return the tuning that keeps most words: tight ones keep as many as any mechanism can."""
-    try:
-        return _tight(ground, epsilon, effort)
-    except CertificationError:
-        note = "no tight weights were found at this epsilon in this space"
-    try:
-        return replace(_filled(ground, epsilon, effort), note=note)
-    except CertificationError:
-        return replace(_calibrated(ground, epsilon, effort), note=f"{note}, and filled ones do not certify")
+    found: list[Tuned] = []
+
+    def try_(finder: Callable[[Ground, float, Effort], Tuned]) -> None:
+        with contextlib.suppress(CertificationError):
+            found.append(finder(ground, epsilon, effort))
+
+    try_(_tight)
+    if found and found[0].rate >= epsilon - _margin(ground, epsilon):
+        return found[0]
+    try_(_filled)
+    found.append(_calibrated(ground, epsilon, effort))
+    if found[-1].keeps == max(one.keeps for one in found):
+        # Words in tight clusters among others far apart, where filling up does not do well.
+        try_(_floored)
+    best = max(found, key=lambda one: one.keeps)
+    return replace(best, note="no tight weights were found at this epsilon in this space that use up all of it")
 
 
 _FINDERS: dict[str, Callable[[Ground, float, Effort], Tuned]] = {

@@ -14,7 +14,7 @@ from sfumato.foundation.randomness import RunKey
 from sfumato.mechanism import artifact
 from sfumato.mechanism.exponential import ExponentialMechanism, santext, tem
 from sfumato.mechanism.filled import ceiling, greatest_share
-from sfumato.mechanism.kernel import Ground
+from sfumato.mechanism.kernel import Ground, steepest_fill
 from sfumato.mechanism.rowstore import BLOCK
 from sfumato.space import Space
 
@@ -152,6 +152,25 @@ def test_document_accounting_uses_a_range_that_is_true():
     for one, other in itertools.permutations(range(40), 2):
         gaps = logs[one] - logs[other]
         assert np.ptp(gaps) <= mechanism.guarantee.bounded_range * distances[one, other]
+
+
+@pytest.mark.parametrize("value", [0.0, -1e-4, np.nan, np.inf])
+def test_a_fill_that_is_no_probability_is_refused(value):
+    honest = tem(cloud(40, 2), epsilon=1.0, tuning="filled")
+    fill = honest.tuned.fill.copy()
+    fill[7] = value
+    with pytest.raises(CertificationError, match="positive number"):
+        steepest_fill(honest.ground, fill, 1)
+
+
+def test_best_keeps_most_where_filling_up_does_not_do_well():
+    """A cluster of near words among words far apart."""
+    cluster = [[0, 0], [0.001, 0], [0, 0.001], [0.001, 0.001], [0.0005, 0.0005]]
+    space = Space.from_arrays([f"w{i}" for i in range(10)], [*cluster, [9, 0], [0, 9], [-9, 0], [0, -9], [9, 9]])
+    keeps = {t: santext(space, epsilon=1.0, tuning=t).tuned.keeps for t in ("calibrated", "filled", "floored", "best")}
+    assert keeps["filled"] < keeps["calibrated"]
+    assert keeps["best"] == max(keeps.values())
+    assert 0.99 * ceiling(whole(space), 1.0) < keeps["best"] <= ceiling(whole(space), 1.0)
 
 
 def test_one_word_and_words_far_from_every_output():

@@ -90,6 +90,17 @@ def test_no_tuning_certifies_more_than_epsilon(places, epsilon, outputs, tuning)
     assert sfumato.verify(mechanism).passed
 
 
+@pytest.mark.parametrize("epsilon", [2e-5, 3e-4, 0.1])
+def test_published_leaves_room_for_the_sums_where_all_outputs_lie_on_one_side(epsilon):
+    space = on_a_line([0, 0.01, 1])
+    mechanism = santext(space, epsilon=epsilon, tuning="published", inputs=["w0", "w1"], outputs=["w2"])
+    assert mechanism.guarantee.certified <= epsilon
+
+
+def test_filled_certifies_at_a_great_epsilon_too():
+    assert tem(on_a_line([0, 1e6]), epsilon=75.0, tuning="filled").guarantee.certified <= 75.0
+
+
 @pytest.mark.parametrize("tuning", TUNINGS)
 @pytest.mark.parametrize(("places", "epsilon"), [([0, 1, 2, 3, 4], 1e-9), ([0, 1e-7, 1, 2], 0.01)])
 def test_what_rounding_alone_uses_up_is_refused(places, epsilon, tuning):
