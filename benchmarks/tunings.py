@@ -2,8 +2,8 @@
 
 What is realised comes from ``sfumato.verify``: exact fractions of the integers at the worst pair, below a bound that is
 recomputed over all pairs of words.  Writes ``results/tunings.json`` and, from it, the table between the markers of
-``docs/mechanisms/tem.md`` and the figure above it.  With names of tunings, or ``ceiling``, only these are measured anew, and with
-``missing`` what was never measured; every row says at which commit.  With ``--table`` the table and the figure are made again from
+``docs/mechanisms/tem.md`` and the figure above it.  With names of tunings, or ``ceiling``, only these are measured anew, with
+``missing`` what was never measured; every row says at which commit.  With ``--table`` the page is made again from
 the saved figures.
 """
 
