@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -37,3 +38,19 @@ def test_files_the_readme_names_exist() -> None:
     links = [link for link in re.findall(r"\]\(([^)#]+)\)", page) if "://" not in link]
     assert links
     assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+def test_what_it_says_of_the_tunings_is_what_was_measured() -> None:
+    page = (ROOT / "README.md").read_text(encoding="utf-8")
+    found = re.search(
+        r"with epsilon (\d+) .*?keeps ([\d.]+) %.*?default ([\d.]+) %.*?more than ([\d.]+) %", page, re.DOTALL
+    )
+    assert found
+    epsilon, *shares = (float(number) for number in found.groups())
+    data = json.loads((ROOT / "benchmarks" / "results" / "tunings.json").read_text(encoding="utf-8"))
+    keeps = {
+        row["tuning"]: row["unchanged"] for row in data["rows"] if row["epsilon"] == epsilon and "unchanged" in row
+    }
+    best = max(share for tuning, share in keeps.items() if tuning != "published")
+    measured = (keeps["published"], best, data["ceilings"][str(epsilon)])
+    assert [f"{share:.1f}" for share in shares] == [f"{100 * share:.1f}" for share in measured]
