@@ -383,7 +383,8 @@ def test_a_key_is_private_lies_elsewhere_and_serves_one_text(
 def test_a_worker_that_dies_ends_the_run_and_a_killed_run_leaves_no_worker(
     tmp_path: Path, tiny_space: Path, out: Path
 ) -> None:
-    source, target = write(tmp_path / "a.csv", lines()), out / "a.csv"
+    # So many that work is left which no worker has been given when the first part is saved.
+    source, target = write(tmp_path / "a.csv", lines(20 * RECORDS)), out / "a.csv"
     program = KILLED.replace("os.kill(os.getpid(), signal.SIGKILL)", "die()").replace(
         "lives, save", "import multiprocessing\n"
         "def die():\n"
