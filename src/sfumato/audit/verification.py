@@ -266,7 +266,7 @@ def _verify_kernel(
 ) -> VerifyResult:
     ground, tuned = mechanism.ground, mechanism.tuned
     log_z = log_sums(ground, tuned.weights, tuned.rate, threads, tick, tuned.fill)
-    certificate = certify(ground, tuned.weights, tuned.rate, log_z, threads, tick, tuned.fill)
+    certificate = certify(ground, log_z, tuned.rate, threads, tick, tuned.fill)
     proven = certified_epsilon(ground, certificate) if isinstance(mechanism, SanTextPlus) else certificate.epsilon
     worst = _exact_pair(mechanism, guarantee, np.array([certificate.first, certificate.second]))
     sampler = np.random.default_rng(0)

@@ -247,9 +247,8 @@ def loss_allowance(ground: Ground, rate: float) -> float:
 
 def certify(
     ground: Ground,
-    weights: FloatArray,
-    rate: float,
     log_z: FloatArray,
+    rate: float,
     threads: int | None,
     tick: Tick | None = None,
     fill: FloatArray | None = None,

@@ -91,7 +91,7 @@ def _evaluate(
     ground: Ground, weights: FloatArray, rate: float, effort: Effort, tuning: str, fill: FloatArray | None = None
 ) -> Tuned:
     log_z = log_sums(ground, weights, rate, effort.threads, effort.tick, fill)
-    certificate = certify(ground, weights, rate, log_z, effort.threads, effort.tick, fill)
+    certificate = certify(ground, log_z, rate, effort.threads, effort.tick, fill)
     own, words = np.zeros(len(ground.geometry)), np.zeros(len(ground.geometry))
     own[ground.output_points], words[ground.output_points] = weights, ground.multiplicity
     kept = own[ground.input_points]
